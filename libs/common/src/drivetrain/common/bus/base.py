@@ -1,0 +1,110 @@
+"""The bus as the services see it: publish an event once, consume with explicit acks, read the last of a subject.
+
+Two implementations keep one contract (tests/contract): `NatsBus` on JetStream and `MemoryBus` for unit tests.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from drivetrain.common.events import Event
+
+
+class BusError(RuntimeError):
+    """The bus refused or could not be reached; the message says which and what to do."""
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """A durable consumer. `ack_wait_s` must exceed the longest work on one message (in-progress acks extend it);
+    `max_deliver` bounds poison only, timers never live here."""
+
+    stream: str
+    durable: str
+    subjects: tuple[str, ...]
+    ack_wait_s: float = 60.0
+    max_deliver: int = 5
+    max_ack_pending: int = 256
+    start_at_new: bool = False
+
+
+class Delivery(Protocol):
+    """One message handed to a consumer. `sequence` is its place in the stream, `attempt` counts from 1."""
+
+    @property
+    def event(self) -> Event: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def ack(self) -> None:
+        """Done: the result is stored. Waits for the server's confirmation."""
+
+    async def nak(self) -> None:
+        """Not done: deliver again at once, to any replica."""
+
+    async def in_progress(self) -> None:
+        """Still working: start `ack_wait_s` anew."""
+
+    async def dead(self, reason: str) -> None:
+        """Cannot be done: keep it in the dead-letter stream with the reason, and deliver it no more."""
+
+
+class Subscription(Protocol):
+    """A consumer that is being read."""
+
+    async def fetch(self, count: int, timeout_s: float) -> Sequence[Delivery]:
+        """Up to `count` deliveries; returns as soon as one is there, empty after `timeout_s`. Undecodable payloads
+        are dead-lettered on the way.
+
+        Raises:
+            NewerVersion: a payload of a newer schema; it stays in the stream.
+        """
+
+    async def pending(self) -> int:
+        """Messages of this consumer that were not yet delivered."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An event as it lies in its stream."""
+
+    event: Event
+    subject: str
+    sequence: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Bus(Protocol):
+    """What a service may ask of the bus. `shards` is the number of shards in session subjects."""
+
+    shards: int
+
+    async def publish(self, event: Event, headers: Mapping[str, str] | None = None) -> int | None:
+        """Store an event under its own subject, once: a copy is refused however late. Large payloads travel through
+        the object store.
+
+        Returns: its stream sequence, or None when the subject was stored already.
+        Raises:
+            BusError: the stream is full, missing, or the server did not confirm in time. Nothing was lost: retry.
+        """
+
+    def consume(self, consumer: Consumer) -> AbstractAsyncContextManager[Subscription]:
+        """Create the durable consumer if it is missing and read from it."""
+        ...
+
+    async def last(self, stream: str, subject: str) -> list[Stored]:
+        """The last event of every subject that matches (wildcards allowed), in stream order, at most 1,024. Not
+        read-your-writes on a cluster: a caller that misses an event asks `get` for it."""
+
+    async def get(self, stream: str, subject: str) -> Stored | None:
+        """The last event of one subject, from the stream's leader."""
+
+    async def close(self) -> None:
+        """Finish pending publishes and disconnect."""

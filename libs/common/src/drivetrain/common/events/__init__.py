@@ -1,0 +1,63 @@
+"""Every event that crosses the bus, one module per stream.
+
+An event is a frozen struct that knows its stream and its subject; `encode` and `decode` are the only codec.
+"""
+
+from drivetrain.common.events.base import (
+    Event,
+    InvalidEvent,
+    Message,
+    NewerVersion,
+    decode,
+    encode,
+    event_type,
+    shard_of,
+)
+from drivetrain.common.events.dead import DeadLetter
+from drivetrain.common.events.rollouts import (
+    FinishReason,
+    RolloutFinished,
+    RolloutRef,
+    RolloutRequested,
+    RolloutStarted,
+)
+from drivetrain.common.events.scores import RolloutScored, TurnScored, Vote
+from drivetrain.common.events.signals import Signal
+from drivetrain.common.events.turns import Sampling, Span, TurnFollowed, TurnRecorded
+from drivetrain.common.events.weights import (
+    WeightsCandidate,
+    WeightsHeld,
+    WeightsLoaded,
+    WeightsPromoted,
+    WeightsRolledback,
+)
+
+__all__ = [
+    "DeadLetter",
+    "Event",
+    "FinishReason",
+    "InvalidEvent",
+    "Message",
+    "NewerVersion",
+    "RolloutFinished",
+    "RolloutRef",
+    "RolloutRequested",
+    "RolloutScored",
+    "RolloutStarted",
+    "Sampling",
+    "Signal",
+    "Span",
+    "TurnFollowed",
+    "TurnRecorded",
+    "TurnScored",
+    "Vote",
+    "WeightsCandidate",
+    "WeightsHeld",
+    "WeightsLoaded",
+    "WeightsPromoted",
+    "WeightsRolledback",
+    "decode",
+    "encode",
+    "event_type",
+    "shard_of",
+]

@@ -1,0 +1,31 @@
+"""Evidence from outside the model: a person's explicit feedback, a verifier's outcome."""
+
+from typing import ClassVar, Literal
+
+from drivetrain.common.events.base import Event, shard_of
+from drivetrain.common.events.rollouts import FinishReason, RolloutRef
+
+
+class Signal(Event, frozen=True, kw_only=True):
+    """Feedback on one turn (`turn`; None means the session's last reply), or the outcome of a whole rollout.
+
+    `value` lies in [-1, 1]; `text` is what the person wrote. A rollout's `reason` says how it ended.
+    """
+
+    STREAM: ClassVar[str] = "SIGNALS"
+    PREFIX: ClassVar[str] = "signal"
+
+    kind: Literal["feedback", "outcome"]
+    tenant: str
+    policy: str
+    session: str
+    id: str
+    turn: str | None = None
+    value: float | None = None
+    text: str = ""
+    rollout: RolloutRef | None = None
+    reason: FinishReason | None = None
+    at: float
+
+    def subject(self, shards: int = 1) -> str:
+        return f"signal.{self.kind}.{shard_of(self.session, shards)}.{self.policy}.{self.session}.{self.id}"

@@ -1,0 +1,77 @@
+"""How a service lives: start, be ready, drain on SIGTERM, end. One runner for all of them."""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+from drivetrain.common.settings import Settings
+from drivetrain.common.telemetry.admin import serve_admin
+from drivetrain.common.telemetry.logs import configure_logs, get_logger
+
+Check = Callable[[], bool]
+
+
+class Lifecycle:
+    """What a service's main function is given: tasks that must not fail, readiness checks, and the wish to stop."""
+
+    def __init__(self, group: asyncio.TaskGroup, stack: AsyncExitStack) -> None:
+        self._group = group
+        self._checks: dict[str, Check] = {}
+        self._stopping = asyncio.Event()
+        self.stack = stack
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run a part of the service in the background. If it raises, the whole service ends loudly."""
+        return self._group.create_task(work, name=name)
+
+    def ready_when(self, name: str, check: Check) -> None:
+        """Add a readiness condition: /readyz answers 503 and names it while it is false."""
+        self._checks[name] = check
+
+    def unready(self) -> list[str]:
+        """The names of the conditions that do not hold; `stopping` is one of them."""
+        waiting = [name for name, check in self._checks.items() if not check()]
+        return waiting + (["stopping"] if self._stopping.is_set() else [])
+
+    def stop(self) -> None:
+        """Ask the service to drain and end."""
+        self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    async def until_stopped(self) -> None:
+        """Wait for SIGTERM, SIGINT or `stop`."""
+        await self._stopping.wait()
+
+
+Main = Callable[[Lifecycle], Awaitable[None]]
+
+
+def run(service: str, settings: Settings, main: Main) -> None:
+    """Run a service until it is told to stop.
+
+    `main` wires the service, spawns its parts, and returns when all is started; what it entered on
+    `lifecycle.stack` is closed in reverse order after the stop. An exception anywhere ends the process with a
+    traceback and status 1.
+    """
+    configure_logs(service, settings.log)
+    asyncio.run(_run(service, settings, main))
+
+
+async def _run(service: str, settings: Settings, main: Main) -> None:
+    log = get_logger(service)
+    async with asyncio.TaskGroup() as group, AsyncExitStack() as stack:
+        lifecycle = Lifecycle(group, stack)
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(signum, lifecycle.stop)
+        await serve_admin(lifecycle, settings.admin)
+        await main(lifecycle)
+        log.info("started")
+        await lifecycle.until_stopped()
+        log.info("draining")
+    log.info("stopped")

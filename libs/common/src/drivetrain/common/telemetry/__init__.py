@@ -1,0 +1,1 @@
+"""Logs, metrics and the admin listener; domain code never imports this."""
