@@ -12,6 +12,9 @@ from drivetrain.common.telemetry.logs import configure_logs, get_logger
 
 Check = Callable[[], bool]
 
+DRAIN_S = 7.0
+"""Seconds that the parts of a service have to end by themselves after a stop."""
+
 
 class Lifecycle:
     """What a service's main function is given: tasks that must not fail, readiness checks, and the wish to stop."""
@@ -20,11 +23,16 @@ class Lifecycle:
         self._group = group
         self._checks: dict[str, Check] = {}
         self._stopping = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.stack = stack
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Run a part of the service in the background. If it raises, the whole service ends loudly."""
-        return self._group.create_task(work, name=name)
+        """Run a part of the service in the background. If it raises, the whole service ends loudly. After a stop it
+        has `DRAIN_S` seconds to end by itself (look at `stopping`), then it is cancelled."""
+        task = self._group.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def ready_when(self, name: str, check: Check) -> None:
         """Add a readiness condition: /readyz answers 503 and names it while it is false."""
@@ -46,6 +54,13 @@ class Lifecycle:
     async def until_stopped(self) -> None:
         """Wait for SIGTERM, SIGINT or `stop`."""
         await self._stopping.wait()
+
+    async def drain(self) -> None:
+        """Let the spawned tasks end by themselves, then cancel the rest."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=DRAIN_S)
+        for task in set(self._tasks):
+            task.cancel()
 
 
 Main = Callable[[Lifecycle], Awaitable[None]]
@@ -69,9 +84,11 @@ async def _run(service: str, settings: Settings, main: Main) -> None:
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, lifecycle.stop)
-        await serve_admin(lifecycle, settings.admin)
+        admin = await serve_admin(lifecycle, settings.admin)
+        stack.callback(admin.cancel)
         await main(lifecycle)
         log.info("started")
         await lifecycle.until_stopped()
         log.info("draining")
+        await lifecycle.drain()
     log.info("stopped")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from drivetrain.common.events import DeadLetter, Event, decode, event_type
+from drivetrain.common.telemetry.traces import HEADER, current_traceparent
 
 
 def read(subject: str, payload: bytes) -> Event:
@@ -37,3 +38,11 @@ def letter(
         headers=dict(headers),
         at=at,
     )
+
+
+def with_trace(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """The headers to send: the caller's, and the current trace context."""
+    sent = dict(headers or {})
+    if parent := current_traceparent():
+        sent.setdefault(HEADER, parent)
+    return sent

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from drivetrain.common.bus.base import BusError, Consumer, Delivery, Stored
-from drivetrain.common.bus.letters import letter, read
+from drivetrain.common.bus.letters import letter, read, with_trace
 from drivetrain.common.bus.streams import STREAMS
 from drivetrain.common.events import DeadLetter, Event, InvalidEvent, encode
 
@@ -41,7 +41,7 @@ class MemoryBus:
         self._states: dict[tuple[str, str], _State] = {}
 
     async def publish(self, event: Event, headers: Mapping[str, str] | None = None) -> int | None:
-        return self.store(event.STREAM, event.subject(self.shards), encode(event), headers)
+        return self.store(event.STREAM, event.subject(self.shards), encode(event), with_trace(headers))
 
     def store(self, stream: str, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> int | None:
         """Store raw bytes, as any NATS client could."""

@@ -23,7 +23,7 @@ from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NotFoundError
 
 from drivetrain.common.bus.base import BusError, Consumer, Stored
-from drivetrain.common.bus.letters import letter, read
+from drivetrain.common.bus.letters import letter, read, with_trace
 from drivetrain.common.bus.pull import NatsSubscription
 from drivetrain.common.bus.streams import OBJECTS, STREAMS, StreamSpec
 from drivetrain.common.events import DeadLetter, Event, encode
@@ -81,7 +81,7 @@ class NatsBus:
             await self.js.create_object_store(OBJECTS, ObjectStoreConfig(storage=StorageType.FILE))
 
     async def publish(self, event: Event, headers: Mapping[str, str] | None = None) -> int | None:
-        sent = dict(headers or {})
+        sent = with_trace(headers)
         if not isinstance(event, DeadLetter):
             sent["Nats-Expected-Last-Subject-Sequence"] = "0"
         else:
