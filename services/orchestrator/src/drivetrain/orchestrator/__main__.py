@@ -1,0 +1,20 @@
+"""`python -m drivetrain.orchestrator`: run the service."""
+
+from drivetrain.common.lifecycle import Lifecycle, run
+from drivetrain.common.settings import load
+from drivetrain.orchestrator.app import start
+from drivetrain.orchestrator.settings import OrchestratorSettings
+
+
+def main() -> None:
+    """Load the settings and run until told to stop."""
+    settings = load(OrchestratorSettings, "orchestrator")
+
+    async def begin(lifecycle: Lifecycle) -> None:
+        await start(lifecycle, settings)
+
+    run("orchestrator", settings, begin)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Wires the orchestrator: settings, bus, harnesses, backend, and the loop that takes requests."""
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from drivetrain.common.bus.nats import connect
+from drivetrain.common.lifecycle import Lifecycle
+from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.orchestrator.backends.process import ProcessBackend
+from drivetrain.orchestrator.harnesses import built_in_folder, load_harnesses
+from drivetrain.orchestrator.orchestrator import Orchestrator
+from drivetrain.orchestrator.requests import Planner
+from drivetrain.orchestrator.runner import Runner
+from drivetrain.orchestrator.settings import OrchestratorSettings
+from drivetrain.orchestrator.trees import remove
+
+log = get_logger("orchestrator")
+
+
+class FolderInUse(RuntimeError):
+    """Another orchestrator holds the work folder."""
+
+
+async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
+    """Start the orchestrator as a part of a service's life; what it entered on the stack drains it."""
+    folder = settings.work_folder.expanduser().absolute()
+    lifecycle.stack.enter_context(claimed(folder))
+    backend = make_backend(settings, folder)
+    if reaped := await backend.reap():
+        log.warning("ended processes of an earlier life", count=reaped)
+    harnesses = load_harnesses([built_in_folder(), *settings.harness_folders])
+    bus = await connect(settings.bus)
+    lifecycle.stack.push_async_callback(bus.close)
+    planner = Planner(settings.proxy_url, settings.secret.get_secret_value().encode(), harnesses)
+    runner = Runner(backend, fresh(folder / "staging"))
+    orchestrator = Orchestrator(bus, planner, runner, settings.concurrency, time.time)
+    lifecycle.ready_when("taking requests", lambda: orchestrator.serving)
+    lifecycle.spawn(orchestrator.serve(), "orchestrator")
+    lifecycle.stack.push_async_callback(orchestrator.drain, settings.drain_s)
+
+
+def make_backend(settings: OrchestratorSettings, folder: Path) -> ProcessBackend:
+    """The backend that the settings ask for, with its leases under the work folder."""
+    path = tuple(entry.expanduser().absolute() for entry in settings.harness_path)
+    return ProcessBackend(folder / "leases", path, settings.grace_s, settings.keep_workdirs)
+
+
+def fresh(folder: Path) -> Path:
+    """An empty folder, whatever an earlier life left there."""
+    remove(folder)
+    folder.mkdir(parents=True)
+    return folder
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold the work folder for this process alone; the kernel lets go of it when the process dies.
+
+    Raises:
+        FolderInUse: another orchestrator runs on it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FolderInUse(f"{folder} belongs to a running orchestrator: set another work_folder") from error
+        yield

@@ -1,0 +1,1 @@
+"""Where rollouts run: each backend leases sandboxes under one interface."""

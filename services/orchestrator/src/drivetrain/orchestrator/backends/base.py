@@ -1,0 +1,75 @@
+"""The lease interface: a sandbox that is started, used and stopped, wherever it runs.
+
+Every operation may be repeated without harm. Paths inside a lease are relative to it: `work` is the work folder, the
+command's current directory; `home` is the command's home folder.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+class BackendError(RuntimeError):
+    """The backend could not do its part: this is nobody's outcome. The message says what to look at."""
+
+
+class CannotExec(RuntimeError):
+    """The command could not be started: the program is not there, or the system refused its arguments."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line with the whole environment it is to see, beside what the lease itself adds."""
+
+    argv: tuple[str, ...]
+    timeout_s: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a command ended: its exit status (negative: the signal that killed it), and whether time ran out."""
+
+    status: int
+    timed_out: bool
+    seconds: float
+
+
+class Lease(Protocol):
+    """One sandbox. `work` and `home` are absolute paths as the command inside sees them."""
+
+    work: str
+    home: str
+
+    async def exec(self, command: Command) -> Exit:
+        """Run a command in the work folder to its end, or to its timeout. When this returns or raises, no process
+        that it started is left.
+
+        Raises:
+            CannotExec: nothing was started.
+            BackendError: the sandbox failed.
+        """
+
+    async def upload(self, tree: Path, to: str) -> None:
+        """Copy a local folder's content over a folder of the lease."""
+
+    async def download(self, path: str, to: Path) -> bool:
+        """Copy a file or a folder of the lease to a local path; False when it is not there. Links are copied as
+        links, never followed."""
+
+    async def logs(self, limit: int) -> str:
+        """The last `limit` characters of what the commands printed."""
+
+    async def stop(self) -> None:
+        """End what runs in the sandbox and remove it."""
+
+
+class Backend(Protocol):
+    """A maker of sandboxes."""
+
+    async def start(self, name: str) -> Lease:
+        """A sandbox of that name; one that exists already is adopted."""
+
+    async def reap(self) -> int:
+        """End every sandbox that an earlier life of this orchestrator left; returns how many processes that ended."""

@@ -1,0 +1,63 @@
+"""From a request to a plan: which task, which harness, whose key. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from drivetrain.common.events import RolloutRequested
+from drivetrain.common.identity import RolloutKey, rollout_session, sign_rollout_key
+from drivetrain.orchestrator.declarations import BadDeclaration
+from drivetrain.orchestrator.harnesses import Harness
+from drivetrain.orchestrator.runner import Plan
+from drivetrain.orchestrator.tasks import parse_task
+
+KEY_MARGIN_S = 60.0
+"""How long a key outlives the harness's timeout, so that a last call in flight is still accepted."""
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Makes plans: the proxy's address, the secret shared with the proxy, and the harnesses that are known."""
+
+    proxy_url: str
+    secret: bytes
+    harnesses: Mapping[str, Harness]
+
+    def session(self, request: RolloutRequested) -> str:
+        """The session that the rollout's model calls carry, as the proxy derives it from the key."""
+        return rollout_session(self.secret, _key(request, expires_at=0.0))
+
+    def plan(self, request: RolloutRequested, now: float) -> Plan:
+        """How to run a request that is taken up now. The shorter of its timeout and its task's applies.
+
+        Raises:
+            BadDeclaration: the task is bad, or its harness is unknown.
+        """
+        task = parse_task(request.task)
+        harness = self._harness(task.harness)
+        timeout_s = min(task.timeout_s, request.timeout_s)
+        if timeout_s <= 0:
+            raise BadDeclaration(f"the request's timeout_s is {request.timeout_s}: give a positive number of seconds")
+        key = _key(request, expires_at=now + timeout_s + KEY_MARGIN_S)
+        values = {
+            "proxy_url": self.proxy_url.rstrip("/"),
+            "key": sign_rollout_key(self.secret, key),
+            "model": request.policy,
+            "instruction": task.instruction,
+            "command": task.command or "",
+        }
+        return Plan(lease_name(request), task, harness, values, timeout_s)
+
+    def _harness(self, name: str) -> Harness:
+        if name not in self.harnesses:
+            known = ", ".join(sorted(self.harnesses))
+            raise BadDeclaration(f"the task: harness {name!r} is unknown: use one of {known}, or add its file")
+        return self.harnesses[name]
+
+
+def lease_name(request: RolloutRequested) -> str:
+    """The name of a rollout's lease: a second start of the same rollout meets the first one's sandbox."""
+    return f"{request.rollout.run}.{request.rollout.rollout}"
+
+
+def _key(request: RolloutRequested, expires_at: float) -> RolloutKey:
+    return RolloutKey(rollout=request.rollout, policy=request.policy, expires_at=expires_at)

@@ -1,0 +1,107 @@
+"""The life of a rollout as a pure state machine: requested → starting → running → grading → finished."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from drivetrain.common.events import (
+    FinishReason,
+    RolloutFinished,
+    RolloutRef,
+    RolloutRequested,
+    RolloutStarted,
+    Signal,
+)
+from drivetrain.common.identity import ROLLOUT_TENANT
+
+State = Literal["requested", "starting", "running", "grading", "finished"]
+
+NEXT: dict[State, frozenset[State]] = {
+    "requested": frozenset({"starting", "finished"}),
+    "starting": frozenset({"running", "finished"}),
+    "running": frozenset({"grading", "finished"}),
+    "grading": frozenset({"finished"}),
+    "finished": frozenset(),
+}
+
+
+class InvalidTransition(RuntimeError):
+    """A state that does not follow the present one: an error in this program."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a rollout ended. `outcome` lies in [-1, 1]; None means that there is no evidence of how well it went."""
+
+    reason: FinishReason
+    outcome: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One rollout and where it stands. `since` is the unix time at which it was taken up."""
+
+    ref: RolloutRef
+    policy: str
+    session: str
+    since: float
+    state: State = "requested"
+    ending: Ending | None = None
+
+    def to(self, state: State) -> "Rollout":
+        """The rollout in its next state; use `finish` for the last one."""
+        if state not in NEXT[self.state] or state == "finished":
+            raise InvalidTransition(f"rollout {self.ref.rollout}: {self.state} cannot become {state}")
+        return replace(self, state=state)
+
+    def finish(self, ending: Ending) -> "Rollout":
+        """The rollout with its ending; possible from every state but `finished`."""
+        if self.state == "finished":
+            raise InvalidTransition(f"rollout {self.ref.rollout} has finished already")
+        return replace(self, state="finished", ending=ending)
+
+
+def rollout_of(request: RolloutRequested, session: str, now: float) -> Rollout:
+    """A rollout that was just taken up."""
+    return Rollout(ref=request.rollout, policy=request.policy, session=session, since=now)
+
+
+def started_event(rollout: Rollout, now: float) -> RolloutStarted:
+    """What tells everyone that this rollout is taken: whoever stores it first runs the rollout."""
+    return RolloutStarted(rollout=rollout.ref, policy=rollout.policy, session=rollout.session, at=now)
+
+
+def outcome_signal(rollout: Rollout, ending: Ending, now: float) -> Signal:
+    """The evidence for the judge. Its id is the rollout's, so that a second one is refused by the bus."""
+    return Signal(
+        kind="outcome",
+        tenant=ROLLOUT_TENANT,
+        policy=rollout.policy,
+        session=rollout.session,
+        id=rollout.ref.rollout,
+        value=ending.outcome,
+        text=ending.detail,
+        rollout=rollout.ref,
+        reason=ending.reason,
+        at=now,
+    )
+
+
+def finished_event(rollout: Rollout, ending: Ending, now: float) -> RolloutFinished:
+    """The end of the rollout's life, with the seconds since it was taken up; see `Rollout.finish` for errors."""
+    rollout = rollout.finish(ending)
+    return RolloutFinished(
+        rollout=rollout.ref,
+        policy=rollout.policy,
+        session=rollout.session,
+        reason=ending.reason,
+        outcome=ending.outcome,
+        detail=ending.detail,
+        seconds=max(0.0, now - rollout.since),
+        at=now,
+    )
+
+
+def ending_from_signal(signal: Signal) -> Ending:
+    """The ending that a stored outcome tells of: after a crash between the two events they must agree."""
+    return Ending(reason=signal.reason or "infrastructure", outcome=signal.value, detail=signal.text)

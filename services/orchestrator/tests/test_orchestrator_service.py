@@ -1,0 +1,278 @@
+"""Requests in, outcomes out: each rollout runs once and ends once, whatever happens in between."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from drivetrain.common.bus.memory import MemoryBus
+from drivetrain.common.events import (
+    Event,
+    RolloutFinished,
+    RolloutRef,
+    RolloutRequested,
+    RolloutStarted,
+    Signal,
+)
+from drivetrain.common.identity import rollout_session, verify_rollout_key
+from drivetrain.orchestrator.app import FolderInUse, claimed, fresh
+from drivetrain.orchestrator.backends.process import ProcessBackend
+from drivetrain.orchestrator.harnesses import built_in_folder, load_harnesses
+from drivetrain.orchestrator.orchestrator import Orchestrator
+from drivetrain.orchestrator.reports import RECOVERY, Reporter
+from drivetrain.orchestrator.requests import Planner
+from drivetrain.orchestrator.rollouts import Ending, Rollout, outcome_signal
+from drivetrain.orchestrator.runner import Runner
+
+SECRET = b"0123456789abcdef"
+LIMIT_S = 30.0
+
+
+class Service:
+    """An orchestrator over a bus and a folder, and what a reader of the bus sees of it."""
+
+    def __init__(self, bus: MemoryBus, folder: Path, concurrency: int = 2) -> None:
+        self.bus, self.folder = bus, folder
+        planner = Planner("http://proxy:1", SECRET, load_harnesses([built_in_folder()]))
+        runner = Runner(ProcessBackend(folder / "leases", grace_s=0.3), fresh(folder / "staging"))
+        self.orchestrator = Orchestrator(bus, planner, runner, concurrency, time.time)
+
+    async def request(self, command: str | None, rollout: str = "o", **task: object) -> None:
+        data = {"name": "t", "instruction": "make it", "command": command, "verify": {"command": "true"}, **task}
+        ref = RolloutRef(run="r", group="g", rollout=rollout, group_size=2)
+        at = time.time()
+        await self.bus.publish(RolloutRequested(rollout=ref, policy="p", task=data, timeout_s=20.0, at=at))
+
+    async def finished(self, rollout: str = "o") -> RolloutFinished:
+        return await until(lambda: self.one(f"rollout.finished.r.{rollout}", RolloutFinished))
+
+    async def one(self, subject: str, kind: type[Event]) -> Event | None:
+        stored = await self.bus.get(kind.STREAM, subject)
+        return stored.event if stored else None
+
+    async def signal(self) -> Signal:
+        stored = await self.bus.last("SIGNALS", "signal.outcome.>")
+        assert len(stored) == 1
+        assert isinstance(stored[0].event, Signal)
+        return stored[0].event
+
+
+def ended(pid: int) -> bool:
+    """Whether a process has ended; one that nobody waited for yet has."""
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+async def until(look: Callable[[], object]) -> RolloutFinished:
+    async with asyncio.timeout(LIMIT_S):
+        while (found := await look()) is None:  # noqa: ASYNC110 - looks through the bus, as a client would
+            await asyncio.sleep(0.01)
+    return found
+
+
+@asynccontextmanager
+async def serving(service: Service) -> AsyncIterator[Service]:
+    task = asyncio.create_task(service.orchestrator.serve())
+    try:
+        yield service
+    finally:
+        await service.orchestrator.drain(0.0)
+        await task
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    async with serving(Service(MemoryBus(), tmp_path)) as running:
+        yield running
+
+
+async def test_a_success_is_told_as_started_outcome_and_finished(service: Service) -> None:
+    await service.request("cat seed.txt > out.txt", files={"seed.txt": "7"}, verify={"command": "grep -qx 7 out.txt"})
+    done = await service.finished()
+    started = await service.one("rollout.started.r.o", RolloutStarted)
+    signal = await service.signal()
+    assert isinstance(started, RolloutStarted)
+    assert (done.reason, done.outcome, done.rollout.group_size) == ("success", 1.0, 2)
+    assert (signal.kind, signal.value, signal.reason, signal.rollout) == ("outcome", 1.0, "success", done.rollout)
+    assert started.session == signal.session == done.session
+    assert 0 < done.seconds < LIMIT_S
+
+
+async def test_a_failed_verifier_is_a_failure_whatever_the_command_said(service: Service) -> None:
+    await service.request("true", verify={"command": "test -e out.txt"})
+    done = await service.finished()
+    assert (done.reason, done.outcome) == ("failure", -1.0)
+    assert (await service.signal()).value == -1.0
+
+
+async def test_the_harness_holds_a_key_whose_session_is_the_rollouts(service: Service, tmp_path: Path) -> None:
+    told = tmp_path / "told.txt"
+    await service.request(f'echo "$OPENAI_API_KEY $OPENAI_BASE_URL $OPENAI_MODEL $TASK_INSTRUCTION" > {told}')
+    done = await service.finished()
+    key, url, model, instruction = told.read_text().strip().split(" ", 3)
+    verified = verify_rollout_key(SECRET, key, time.time())
+    assert verified.rollout == done.rollout
+    assert rollout_session(SECRET, verified) == done.session
+    assert (url, model, instruction) == ("http://proxy:1/v1", "p", "make it")
+
+
+async def test_the_agent_sees_no_tests_and_its_own_are_replaced(service: Service) -> None:
+    await service.request(
+        "test ! -e tests/check.sh && mkdir tests && echo 'exit 0' > tests/check.sh",
+        verify={"command": "sh tests/check.sh", "files": {"tests/check.sh": "test -e tests && exit 1"}},
+    )
+    assert (await service.finished()).reason == "failure"
+
+
+async def test_a_reward_counts_as_written_and_the_agents_own_is_thrown_away(service: Service) -> None:
+    forged = {"command": "true", "reward_file": "reward.txt"}
+    await service.request("echo 1 > reward.txt", rollout="forged", verify=forged)
+    await service.request("true", rollout="graded", verify={**forged, "command": "echo 0.25 > reward.txt"})
+    none, quarter = await service.finished("forged"), await service.finished("graded")
+    assert (none.reason, none.outcome) == ("infrastructure", None)
+    assert "wrote nothing to reward.txt" in none.detail
+    assert (quarter.reason, quarter.outcome) == ("failure", 0.25)
+
+
+async def test_a_timeout_keeps_and_grades_the_work_so_far(service: Service) -> None:
+    await service.request("echo 7 > out.txt; sleep 600", timeout_s=0.5, verify={"command": "grep -qx 7 out.txt"})
+    done = await service.finished()
+    assert (done.reason, done.outcome) == ("timeout", 1.0)
+    assert "did not end within 0.5 s" in done.detail
+
+
+async def test_a_stubborn_harness_that_leaves_grandchildren_ends_too(service: Service, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = (
+        "import os, signal, subprocess, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        f"child = subprocess.Popen(['setsid', 'sleep', '600']); open({str(pids)!r}, 'w').write(str(child.pid));"
+        "time.sleep(600)"
+    )
+    await service.request(f'{sys.executable} -c "{script}"', timeout_s=1.5)
+    assert (await service.finished()).reason == "timeout"
+    assert ended(int(pids.read_text()))
+
+
+async def test_a_harness_that_is_not_installed_is_a_crash_that_says_what_to_do(service: Service) -> None:
+    await service.request(None, harness="mini-swe-agent")
+    done = await service.finished()
+    assert (done.reason, done.outcome) == ("harness_crash", None)
+    assert done.detail.startswith("mini was not found in /usr/local/bin:/usr/bin:/bin: pip install mini-swe-agent")
+
+
+async def test_a_crash_tells_the_last_lines_without_the_key(service: Service) -> None:
+    await service.request("echo key $OPENAI_API_KEY; kill -SEGV $$")
+    done = await service.finished()
+    assert done.reason == "harness_crash"
+    assert done.detail == "command was killed by signal 11; its last lines: key <key>"
+
+
+async def test_a_verifier_that_hangs_is_no_outcome(service: Service) -> None:
+    await service.request("true", verify={"command": "sleep 600", "timeout_s": 0.2})
+    done = await service.finished()
+    assert (done.reason, done.outcome) == ("infrastructure", None)
+    assert done.detail == "the verifier did not end within 0.2 s"
+
+
+async def test_a_bad_task_is_cancelled_with_the_key_and_the_rest_goes_on(service: Service) -> None:
+    await service.request("true", rollout="bad", verfy={})
+    await service.request("true", rollout="good")
+    bad = await service.finished("bad")
+    assert (bad.reason, bad.outcome) == ("cancelled", None)
+    assert "unknown key verfy" in bad.detail
+    assert (await service.finished("good")).reason == "success"
+    assert await service.one("rollout.started.r.bad", RolloutStarted) is None
+
+
+async def test_never_more_than_the_ceiling_run_and_nothing_is_left(service: Service, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for number in range(6):
+        await service.request(f"echo + >> {log}; sleep 0.1; echo - >> {log}", rollout=f"o{number}")
+    assert {(await service.finished(f"o{number}")).reason for number in range(6)} == {"success"}
+    running = peak = 0
+    for line in log.read_text().split():
+        running += 1 if line == "+" else -1
+        peak = max(peak, running)
+    assert peak == 2
+    assert list((tmp_path / "leases").iterdir()) == list((tmp_path / "staging").iterdir()) == []
+
+
+async def test_a_redelivered_request_is_not_run_again(tmp_path: Path) -> None:
+    bus, count = MemoryBus(), tmp_path / "count"
+    async with serving(Service(bus, tmp_path / "a")) as first:
+        await first.request(f"echo ran >> {count}")
+        await first.finished()
+    bus._states.clear()  # the server forgets its consumers: everything is delivered anew
+    async with serving(Service(bus, tmp_path / "b")) as second:
+        await second.request("true", rollout="next")
+        await second.finished("next")
+    assert count.read_text() == "ran\n"
+
+
+async def test_a_rollout_that_was_running_when_the_orchestrator_died_is_infrastructure(tmp_path: Path) -> None:
+    service = Service(MemoryBus(), tmp_path)
+    ref = RolloutRef(run="r", group="g", rollout="o")
+    await service.request(f"touch {tmp_path / 'ran'}")
+    await service.bus.publish(RolloutStarted(rollout=ref, policy="p", session="s", at=time.time() - 3))
+    async with serving(service):
+        done = await service.finished()
+        await service.request("true", rollout="next")
+        await service.finished("next")
+    assert (done.reason, done.outcome, done.session) == ("infrastructure", None, "s")
+    assert done.seconds >= 3
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_an_outcome_stored_before_the_death_stands(tmp_path: Path) -> None:
+    service = Service(MemoryBus(), tmp_path)
+    rollout = Rollout(RolloutRef(run="r", group="g", rollout="o"), "p", "s", since=time.time())
+    await service.bus.publish(RolloutStarted(rollout=rollout.ref, policy="p", session="s", at=time.time()))
+    await service.bus.publish(outcome_signal(rollout, Ending("success", 1.0), time.time()))
+    async with serving(service):
+        done = await service.finished()
+    assert (done.reason, done.outcome) == ("success", 1.0)
+
+
+async def test_recovery_looks_at_each_start_once(tmp_path: Path) -> None:
+    bus = MemoryBus()
+    for number in range(3):
+        ref = RolloutRef(run="r", group="g", rollout=f"o{number}")
+        await bus.publish(RolloutStarted(rollout=ref, policy="p", session="s", at=1.0))
+    assert await Reporter(bus, time.time).recover() == 3
+    assert await Reporter(bus, time.time).recover() == 0
+    async with bus.consume(RECOVERY) as subscription:
+        assert await subscription.pending() == 0
+
+
+async def test_stopping_gives_a_rollout_time_and_then_cancels_it(tmp_path: Path) -> None:
+    service = Service(MemoryBus(), tmp_path)
+    task = asyncio.create_task(service.orchestrator.serve())
+    await service.request("sleep 600", rollout="long")
+    await service.request("sleep 0.3", rollout="short")
+    for rollout in ("long", "short"):
+        await until(lambda name=rollout: service.one(f"rollout.started.r.{name}", RolloutStarted))
+    await service.orchestrator.drain(1.0)
+    await task
+    assert not service.orchestrator.serving
+    assert (await service.finished("short")).reason == "success"
+    cancelled = await service.finished("long")
+    assert (cancelled.reason, cancelled.detail) == ("cancelled", "the orchestrator was stopped")
+
+
+async def test_a_broken_request_is_dead_lettered_and_the_next_one_runs(service: Service) -> None:
+    service.bus.store("ROLLOUTS", "rollout.requested.r.broken", b"\x81\xa1v\x01")
+    await service.request("true")
+    await service.finished()
+    dead = await service.bus.last("DEAD", "dead.>")
+    assert [stored.subject for stored in dead] == ["dead.ROLLOUTS.orchestrator"]
+
+
+def test_a_second_orchestrator_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with claimed(tmp_path), pytest.raises(FolderInUse, match="set another work_folder"), claimed(tmp_path):
+        pass
+    with claimed(tmp_path):
+        pass
