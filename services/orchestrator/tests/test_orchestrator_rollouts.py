@@ -123,6 +123,5 @@ def test_the_shorter_timeout_applies() -> None:
 
 
 def test_an_unknown_harness_is_named_with_the_known_ones() -> None:
-    task = {"harness": "nano", "command": None}
     with pytest.raises(BadDeclaration, match="'nano' is unknown: use one of command, mini-swe-agent"):
-        Planner("http://proxy", SECRET, HARNESSES).plan(request(**task), now=0.0)
+        Planner("http://proxy", SECRET, HARNESSES).plan(request(harness="nano", command=None), now=0.0)

@@ -3,9 +3,10 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -30,6 +31,7 @@ from drivetrain.orchestrator.runner import Runner
 
 SECRET = b"0123456789abcdef"
 LIMIT_S = 30.0
+E = TypeVar("E", bound=Event)
 
 
 class Service:
@@ -50,9 +52,12 @@ class Service:
     async def finished(self, rollout: str = "o") -> RolloutFinished:
         return await until(lambda: self.one(f"rollout.finished.r.{rollout}", RolloutFinished))
 
-    async def one(self, subject: str, kind: type[Event]) -> Event | None:
+    async def started(self, rollout: str = "o") -> RolloutStarted:
+        return await until(lambda: self.one(f"rollout.started.r.{rollout}", RolloutStarted))
+
+    async def one(self, subject: str, kind: type[E]) -> E | None:
         stored = await self.bus.get(kind.STREAM, subject)
-        return stored.event if stored else None
+        return stored.event if stored and isinstance(stored.event, kind) else None
 
     async def signal(self) -> Signal:
         stored = await self.bus.last("SIGNALS", "signal.outcome.>")
@@ -67,7 +72,7 @@ def ended(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
-async def until(look: Callable[[], object]) -> RolloutFinished:
+async def until(look: Callable[[], Awaitable[E | None]]) -> E:
     async with asyncio.timeout(LIMIT_S):
         while (found := await look()) is None:  # noqa: ASYNC110 - looks through the bus, as a client would
             await asyncio.sleep(0.01)
@@ -93,9 +98,8 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 async def test_a_success_is_told_as_started_outcome_and_finished(service: Service) -> None:
     await service.request("cat seed.txt > out.txt", files={"seed.txt": "7"}, verify={"command": "grep -qx 7 out.txt"})
     done = await service.finished()
-    started = await service.one("rollout.started.r.o", RolloutStarted)
+    started = await service.started()
     signal = await service.signal()
-    assert isinstance(started, RolloutStarted)
     assert (done.reason, done.outcome, done.rollout.group_size) == ("success", 1.0, 2)
     assert (signal.kind, signal.value, signal.reason, signal.rollout) == ("outcome", 1.0, "success", done.rollout)
     assert started.session == signal.session == done.session
@@ -254,7 +258,7 @@ async def test_stopping_gives_a_rollout_time_and_then_cancels_it(tmp_path: Path)
     await service.request("sleep 600", rollout="long")
     await service.request("sleep 0.3", rollout="short")
     for rollout in ("long", "short"):
-        await until(lambda name=rollout: service.one(f"rollout.started.r.{name}", RolloutStarted))
+        await service.started(rollout)
     await service.orchestrator.drain(1.0)
     await task
     assert not service.orchestrator.serving
