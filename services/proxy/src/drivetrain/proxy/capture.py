@@ -1,0 +1,147 @@
+"""What is captured of one reply, and the events that it becomes."""
+
+import math
+from collections.abc import Sequence
+
+from drivetrain.common.events import Message, Span, TurnFollowed, TurnRecorded
+from drivetrain.common.tokens import pack_ids, pack_logprobs
+from drivetrain.proxy.engines.base import LabelSpan, Sampled
+from drivetrain.proxy.prompts import Prompt
+from drivetrain.proxy.replies import ReplyReader
+from drivetrain.proxy.sampling import inexact_because
+from drivetrain.proxy.turns import Ask, Caller, Finish, KnownTurn, Past
+
+UNKNOWN_VERSION = -1
+
+
+class Captured:
+    """One turn in progress: what was asked, and every token and logprob as the engine gave them."""
+
+    def __init__(
+        self,
+        *,
+        turn: str,
+        session: str,
+        caller: Caller,
+        ask: Ask,
+        prompt: Prompt,
+        past: Past | None,
+        reader: ReplyReader,
+        started_at: float,
+    ) -> None:
+        self.turn, self.session, self.caller, self.ask = turn, session, caller, ask
+        self.prompt, self.reader, self.started_at = prompt, reader, started_at
+        self.parent = past.known if past and prompt.shared else None
+        self.logprobs: list[float] = []
+        self.spans: list[LabelSpan] | None = None
+        self.cached: int | None = None
+        self.engine_finish: Finish | None = None
+        self.replica = ""
+
+    def take(self, sampled: Sampled) -> None:
+        """Keep newly sampled tokens' logprobs and what came with them; the reader keeps the ids."""
+        self.logprobs += [math.nan if logprob is None else logprob for logprob in sampled.logprobs]
+        self.engine_finish = sampled.finish or self.engine_finish
+        self.spans = sampled.spans if sampled.spans is not None else self.spans
+        self.cached = sampled.cached if sampled.cached is not None else self.cached
+
+    @property
+    def finish(self) -> Finish:
+        """How the reply ended; `tool_calls` when it asks for tools."""
+        if self.engine_finish is None:
+            return "error"
+        return "tool_calls" if self.reader.calls else self.engine_finish
+
+    @property
+    def new_messages(self) -> list[Message]:
+        """The messages after the parent's reply; all of them without a parent."""
+        return self.ask.messages[self.parent.depth if self.parent else 0 :]
+
+    def recorded(self, finish: Finish, now: float) -> TurnRecorded:
+        """The event that says all of this turn."""
+        versions, unknown = spans_of(self.spans, len(self.reader.ids))
+        reason = self._inexact_because(finish, unknown)
+        return TurnRecorded(
+            tenant=self.caller.tenant,
+            policy=self.caller.policy,
+            session=self.session,
+            turn=self.turn,
+            parent=self.parent.turn if self.parent else None,
+            kind=self.caller.kind,
+            prompt_ids=pack_ids(self.prompt.new_ids),
+            response_ids=pack_ids(self.reader.ids),
+            logprobs=pack_logprobs(self.logprobs),
+            versions=versions,
+            sampling=self.ask.sampling,
+            finish=finish,
+            exact=not reason,
+            inexact_reason=reason,
+            drift=self.prompt.drift,
+            messages=self.new_messages,
+            reply=self.reader.message,
+            tools=self.ask.tools,
+            consent="train" if self.caller.consent == "train" else "record",
+            replica=self.replica,
+            rollout=self.caller.rollout,
+            started_at=self.started_at,
+            finished_at=now,
+        )
+
+    def _inexact_because(self, finish: Finish, unknown: str) -> str:
+        reasons = [inexact_because(self.ask.sampling), unknown]
+        if finish in ("aborted", "error"):
+            reasons.append(f"the reply was cut ({finish})")
+        if missing := sum(math.isnan(logprob) for logprob in self.logprobs):
+            reasons.append(f"the engine gave no logprob for {missing} tokens")
+        return "; ".join(reason for reason in reasons if reason)
+
+
+def spans_of(labels: Sequence[LabelSpan] | None, tokens: int) -> tuple[list[Span], str]:
+    """The engine's spans with integer versions, and why some are `UNKNOWN_VERSION`; empty if none are."""
+    if not tokens:
+        return [], ""
+    if not labels:
+        return [Span(0, tokens, UNKNOWN_VERSION)], "the engine named no weight version"
+    named = [(span, int(span.version) if span.version.isdecimal() else UNKNOWN_VERSION) for span in labels]
+    odd = sorted({span.version for span, version in named if version == UNKNOWN_VERSION})
+    reason = f"weight version is not an integer: {', '.join(odd)}" if odd else ""
+    if named[0][0].start != 0 or named[-1][0].end != tokens:
+        reason = reason or "the engine's weight versions do not cover the reply"
+    return [Span(span.start, span.end, version) for span, version in named], reason
+
+
+def known_turn(event: TurnRecorded, depth: int, tools: str) -> KnownTurn:
+    """A recorded turn as the session index keeps it. `depth` counts the conversation's messages with the reply."""
+    return KnownTurn(
+        turn=event.turn,
+        parent=event.parent,
+        tenant=event.tenant,
+        policy=event.policy,
+        session=event.session,
+        rollout=event.rollout,
+        prompt_ids=event.prompt_ids,
+        response_ids=event.response_ids,
+        messages=event.messages,
+        reply=event.reply,
+        depth=depth,
+        tools=tools,
+        trainable=event.exact and event.kind == "main" and event.consent == "train",
+    )
+
+
+def followed(known: KnownTurn, n: int, messages: list[Message], *, trainable: bool, now: float) -> TurnFollowed:
+    """The event for a turn's n-th next state; without messages it says that the session ended."""
+    return TurnFollowed(
+        tenant=known.tenant,
+        policy=known.policy,
+        session=known.session,
+        turn=known.turn,
+        n=n,
+        kind="messages" if messages else "ended",
+        messages=messages,
+        before=known.messages,
+        reply=known.reply,
+        trainable=known.trainable and trainable,
+        rollout=known.rollout,
+        at=now,
+    )

@@ -1,0 +1,1 @@
+"""What samples the tokens, one module for each kind of engine."""

@@ -1,0 +1,22 @@
+"""What a caller is told when a request cannot be honoured; each dialect gives it its own shape."""
+
+
+class Refused(Exception):
+    """A request that is not answered. `param` names the field at fault, `code` is for programs."""
+
+    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+
+
+class ContextExceeded(Refused):
+    """The prompt leaves no room for a reply."""
+
+    def __init__(self, tokens: int, limit: int) -> None:
+        super().__init__(
+            400,
+            f"This model's maximum context length is {limit} tokens, and these messages take {tokens}. "
+            "Shorten or compact the messages.",
+            param="messages",
+            code="context_length_exceeded",
+        )

@@ -1,0 +1,193 @@
+"""One model call from beginning to end: find the conversation, build the prompt, stream the reply, record the turn."""
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from drivetrain.common.events import TurnRecorded
+from drivetrain.common.identity import new_id, session_id
+from drivetrain.proxy.capture import Captured, followed, known_turn
+from drivetrain.proxy.engines.base import Engine, EngineBroke, EngineError, EngineRefused, EngineUnavailable
+from drivetrain.proxy.errors import ContextExceeded, Refused
+from drivetrain.proxy.lineage import candidates, digest_of, extend, next_state, rolling
+from drivetrain.proxy.metrics import DRIFT, FIRST_TOKEN, IN_FLIGHT, INEXACT, OVERHEAD, TURNS
+from drivetrain.proxy.recorder import Recorder
+from drivetrain.proxy.rendering import Rendering
+from drivetrain.proxy.replies import Call, Piece, ReplyReader
+from drivetrain.proxy.sampling import capped, engine_parameters, for_rollout
+from drivetrain.proxy.sessions import Sessions
+from drivetrain.proxy.templates import BadConversation
+from drivetrain.proxy.turns import Ask, Caller, Finish, Past
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """The engine's first tokens are there; the turn has an id."""
+
+    turn: str
+    session: str
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """The reply is whole and recorded. Counts are of tokens; `cached` as far as the engine says."""
+
+    finish: Finish
+    prompt_tokens: int
+    completion_tokens: int
+    cached: int | None
+
+
+Reply = AsyncGenerator[Opened | Piece | Call | Finished, None]
+
+
+class Gateway:
+    """The path of every model call of one policy. `clock` gives unix seconds."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        rendering: Rendering,
+        sessions: Sessions,
+        recorder: Recorder,
+        secret: bytes,
+        context_tokens: Callable[[], int],
+        rollout_temperature: float = 1.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine, self._rendering, self._sessions, self._recorder = engine, rendering, sessions, recorder
+        self._secret, self._context_tokens, self._clock = secret, context_tokens, clock
+        self._rollout_temperature = rollout_temperature
+
+    async def reply(self, caller: Caller, ask: Ask) -> Reply:
+        """Stream one reply: `Opened` first, then pieces as they are sampled, then calls, then `Finished`.
+
+        Before anything is yielded a request may be refused; afterwards `EngineBroke` says that the reply ends early.
+        Closing the generator aborts the engine's work. Whatever was sampled is recorded in each case.
+
+        Raises:
+            Refused: the request cannot be honoured, or no replica answers.
+        """
+        with IN_FLIGHT.track_inprogress():
+            arrived = self._clock()
+            captured = await self._prepare(caller, ask, arrived)
+            parameters = engine_parameters(captured.ask.sampling, ask.stop, self._rendering.template.stop_ids)
+            OVERHEAD.observe(max(self._clock() - arrived, 0.0))
+            event: TurnRecorded | None = None
+            unanswered = False
+            finish: Finish = "aborted"
+            try:
+                async with aclosing(self._sampled(captured, parameters, arrived)) as parts:
+                    async for part in parts:
+                        yield part
+                finish = captured.finish
+                event = self._record(captured, finish)
+            except (EngineUnavailable, EngineRefused) as error:
+                unanswered = True
+                raise _refusal(error) from error
+            except EngineBroke:
+                finish = "error"
+                raise
+            finally:
+                if event is None and not unanswered:
+                    self._record(captured, finish)
+            await self._remember(captured, event)
+            for call in captured.reader.calls:
+                yield call
+            yield self._finished(captured)
+
+    async def _prepare(self, caller: Caller, ask: Ask, now: float) -> Captured:
+        if ask.tools and not self._rendering.template.renders_tools:
+            raise Refused(400, "this model's chat template has no place for tools", param="tools")
+        if caller.rollout:
+            sampling = for_rollout(ask.sampling, self._rollout_temperature)
+            ask = msgspec.structs.replace(ask, sampling=sampling)
+        digests = rolling(caller.scope, ask.messages)
+        past = await self._sessions.find(candidates(digests, ask.messages))
+        same_tools = past is not None and past.known.tools == digest_of(ask.tools)
+        try:
+            prompt = await self._rendering.prompt(ask.messages, ask.tools, past, same_tools=same_tools)
+        except BadConversation as error:
+            raise Refused(400, str(error), param="messages") from error
+        limit = self._context_tokens()
+        if len(prompt.ids) >= limit:
+            raise ContextExceeded(len(prompt.ids), limit)
+        DRIFT.labels(prompt.drift).inc()
+        await self._note_next_state(caller, ask, past, now)
+        turn = new_id()
+        return Captured(
+            turn=turn,
+            session=self._session(caller, past),
+            caller=caller,
+            ask=msgspec.structs.replace(ask, sampling=capped(ask.sampling, len(prompt.ids), limit)),
+            prompt=prompt,
+            past=past,
+            reader=ReplyReader(self._rendering.template, turn, prompt.ids, ask.tools, ask.stop),
+            started_at=now,
+        )
+
+    async def _sampled(self, captured: Captured, parameters: dict[str, Any], arrived: float) -> Reply:
+        prompt, reader = captured.prompt.ids, captured.reader
+        async with self._engine.generate(captured.turn, captured.session, prompt, parameters) as stream:
+            FIRST_TOKEN.observe(max(self._clock() - arrived, 0.0))
+            captured.replica = stream.replica
+            yield Opened(captured.turn, captured.session)
+            async for sampled in stream:
+                captured.take(sampled)
+                for piece in reader.feed(sampled.ids):
+                    yield piece
+        if captured.engine_finish is None:
+            raise EngineBroke("the engine's reply has no end")
+        for piece in reader.finish():
+            yield piece
+
+    def _session(self, caller: Caller, past: Past | None) -> str:
+        if caller.session:
+            return caller.session
+        return past.known.session if past else session_id(self._secret, caller.tenant, caller.policy, new_id())
+
+    async def _note_next_state(self, caller: Caller, ask: Ask, past: Past | None, now: float) -> None:
+        """A request that continues a turn brings that turn's next state, once however often it is repeated."""
+        if past is None or caller.kind == "side" or caller.consent == "off":
+            return
+        messages = next_state(ask.messages[past.known.depth :])
+        if not messages:
+            return
+        n = await self._sessions.next_state(past.known.turn, rolling("", messages)[-1])
+        if n is not None:
+            self._recorder.record(followed(past.known, n, messages, trainable=caller.consent == "train", now=now))
+
+    def _record(self, captured: Captured, finish: Finish) -> TurnRecorded:
+        """Write the turn to the spool. Never waits: it also runs while the request is being cancelled."""
+        event = captured.recorded(finish, self._clock())
+        if captured.caller.consent != "off":
+            self._recorder.record(event)
+            TURNS.labels(finish).inc()
+            INEXACT.inc(0 if event.exact else 1)
+        return event
+
+    async def _remember(self, captured: Captured, event: TurnRecorded) -> None:
+        """Let later requests continue from this turn."""
+        if captured.caller.consent == "off":
+            return
+        known = known_turn(event, len(captured.ask.messages) + 1, digest_of(captured.ask.tools))
+        before = rolling(captured.caller.scope, captured.ask.messages)[-1]
+        await self._sessions.remember(known, extend(before, event.reply))
+        if captured.caller.done and (n := await self._sessions.next_state(known.turn, "ended")):
+            self._recorder.record(followed(known, n, [], trainable=True, now=self._clock()))
+
+    def _finished(self, captured: Captured) -> Finished:
+        return Finished(
+            finish=captured.finish,
+            prompt_tokens=len(captured.prompt.ids),
+            completion_tokens=len(captured.reader.ids),
+            cached=captured.cached,
+        )
+
+
+def _refusal(error: EngineError) -> Refused:
+    if isinstance(error, EngineRefused):
+        return Refused(400, str(error), code="engine_refused")
+    return Refused(503, f"{error}: try again shortly", code="engine_unavailable")

@@ -1,0 +1,86 @@
+"""What HTTP asks of every dialect: bounded bodies, streams that end when the caller leaves, errors as answers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from drivetrain.proxy.errors import Refused
+
+T = TypeVar("T")
+
+
+class CallerLeft(Exception):
+    """The caller closed the connection before the reply was whole."""
+
+
+async def body_of(request: Request, limit: int) -> bytes:
+    """The request's body.
+
+    Raises:
+        Refused: it is larger than the limit.
+    """
+    parts, size = [], 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise Refused(413, f"the body is larger than {limit} bytes", code="body_too_large")
+    return b"".join(parts)
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Do the work, but cancel it when the caller leaves. The body must have been read.
+
+    Raises:
+        CallerLeft: after the work has ended its cancellation.
+    """
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return await working
+        working.cancel()
+        await asyncio.wait((working,))
+        raise CallerLeft
+    finally:
+        watching.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.wait((working,))
+
+
+class EventStream(Response):
+    """A stream of server-sent events whose source is closed at once when the caller leaves."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, source: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._source = source
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await while_connected(receive, self._send(send))
+        except CallerLeft:
+            return
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        source = self._source
+        assert isinstance(source, AsyncGenerator)
+        async with aclosing(source):
+            async for part in source:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,62 @@
+"""Sampling parameters: what the engine is told, and whether its logprobs can be used in a ratio afterwards."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from drivetrain.common.events import Sampling
+
+NEUTRAL: dict[str, float] = {
+    "min_p": 0.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""Parameters beyond temperature, top-p and top-k, with the value at which each changes nothing."""
+
+GREEDY_BELOW = 1e-5
+
+
+def for_rollout(sampling: Sampling, temperature: float) -> Sampling:
+    """A rollout's sampling follows the policy, not the harness: plain sampling at one temperature."""
+    return msgspec.structs.replace(sampling, temperature=temperature, top_p=1.0, top_k=0, other={})
+
+
+def inexact_because(sampling: Sampling) -> str:
+    """Why the reply's logprobs are not those of plain sampling; empty when they are."""
+    reasons = []
+    if sampling.temperature < GREEDY_BELOW:
+        reasons.append("greedy")
+    if sampling.top_p < 1.0:
+        reasons.append("top_p")
+    if sampling.top_k > 0:
+        reasons.append("top_k")
+    reasons += [name for name, neutral in NEUTRAL.items() if sampling.other.get(name, neutral) != neutral]
+    if sampling.other.get("logit_bias"):
+        reasons.append("logit_bias")
+    return ", ".join(reasons)
+
+
+def capped(sampling: Sampling, prompt_tokens: int, context_tokens: int) -> Sampling:
+    """The same sampling, with `max_tokens` set to at most what the context leaves."""
+    left = context_tokens - prompt_tokens
+    return msgspec.structs.replace(sampling, max_tokens=min(sampling.max_tokens or left, left))
+
+
+def engine_parameters(sampling: Sampling, stop: Sequence[str], stop_ids: Sequence[int]) -> dict[str, Any]:
+    """The parameters as the engine's generate endpoint takes them, with the sampled token's logprob asked for."""
+    parameters: dict[str, Any] = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "max_tokens": sampling.max_tokens,
+        "logprobs": 0,
+        "stop_token_ids": list(stop_ids),
+        **sampling.other,
+    }
+    if sampling.seed is not None:
+        parameters["seed"] = sampling.seed
+    if stop:
+        parameters["stop"] = list(stop)
+    return parameters
