@@ -100,6 +100,8 @@ def build_app(endpoints: Endpoints) -> FastAPI:
     app.include_router(router)
     app.include_router(router, prefix="/s/{session}", include_in_schema=False)
     app.add_exception_handler(404, _not_found)
+    app.add_exception_handler(405, _not_found)
+    app.add_exception_handler(Exception, _failed)
     return app
 
 
@@ -123,6 +125,11 @@ def _answer(endpoint: str, handler: Handler) -> Handler:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     return _json(openai_chat.error_body(Refused(404, f"there is no {request.url.path} here", code="not_found")), 404)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """An error of ours: the caller learns that it is one, the log has the traceback."""
+    return _json(openai_chat.error_body(Refused(500, "the proxy failed on this request; its log says why")), 500)
 
 
 def _json(body: bytes, status: int = 200) -> Response:

@@ -97,7 +97,7 @@ class Body(msgspec.Struct):
     frequency_penalty: _Penalty | None = None
     repetition_penalty: Annotated[float, msgspec.Meta(gt=0, le=2)] | None = None
     logit_bias: dict[str, Annotated[float, msgspec.Meta(ge=-100, le=100)]] | None = None
-    seed: Annotated[int, msgspec.Meta(ge=-(2**63), lt=2**63)] | None = None
+    seed: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     stop: str | list[str] | None = None
     tools: list[_Tool] | None = None
     tool_choice: Literal["none", "auto"] | None = None
