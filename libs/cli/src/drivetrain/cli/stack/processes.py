@@ -79,6 +79,7 @@ def _valkey(config: StackConfig, ports: Ports) -> ProcessSpec:
     command = (
         *(str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(ports.valkey)),
         *("--save", "", "--appendonly", "no", "--dir", str(config.run_dir / "valkey")),
+        *("--set-proc-title", "no"),  # writing a title overwrites the environment, and the run's mark with it
     )
     return ProcessSpec("valkey", command, PongCheck(ports.valkey), grace_s=2)
 

@@ -61,7 +61,7 @@ def read_run(run_dir: Path) -> Run:
     try:
         return msgspec.json.decode((run_dir / RUN_FILE).read_bytes(), type=Run)
     except FileNotFoundError:
-        raise CliError(f"{run_dir} holds no {RUN_FILE}: it is not the folder of a run") from None
+        raise CliError(f"{run_dir} holds no run file ({RUN_FILE}): it is not the folder of a run") from None
     except msgspec.DecodeError as error:
         raise CliError(f"{run_dir / RUN_FILE} cannot be read ({error}): start the stack again") from error
 
