@@ -19,12 +19,12 @@ DRAIN_S = 7.0
 class Lifecycle:
     """What a service's main function is given: tasks that must not fail, readiness checks, and the wish to stop."""
 
-    def __init__(self, group: asyncio.TaskGroup, stack: AsyncExitStack) -> None:
+    def __init__(self, group: asyncio.TaskGroup, stack: AsyncExitStack | None = None) -> None:
         self._group = group
         self._checks: dict[str, Check] = {}
         self._stopping = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.stack = stack
+        self.stack = stack or AsyncExitStack()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run a part of the service in the background. If it raises, the whole service ends loudly. After a stop it

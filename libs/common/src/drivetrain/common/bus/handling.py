@@ -1,7 +1,7 @@
 """Run a handler over a consumer: fetch, bounded concurrency, in-progress acks, ack after the result is stored."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from drivetrain.common.bus.base import Bus, Consumer, Delivery
 from drivetrain.common.events import NewerVersion
@@ -28,41 +28,60 @@ async def handle(bus: Bus, consumer: Consumer, handler: Handler, lifecycle: Life
     """
     halted: list[str] = []
     lifecycle.ready_when(f"{consumer.stream} is readable", lambda: not halted)
-    async with bus.consume(consumer) as subscription:
+    async with bus.consume(consumer) as subscription, asyncio.TaskGroup() as group:
+        work = _Work(group, handler, concurrency)
+        keeper = group.create_task(work.keep_alive(consumer.ack_wait_s / 3))
         while not lifecycle.stopping and not halted:
             try:
-                deliveries = await subscription.fetch(concurrency, POLL_S)
+                for delivery in await subscription.fetch(await work.free(), POLL_S):
+                    work.start(delivery)
             except NewerVersion as error:
                 halted.append(str(error))
                 log.critical("consumer stopped", consumer=consumer.durable, reason=str(error))
-                return
-            await _handle_all(deliveries, consumer, handler)
-
-
-async def _handle_all(deliveries: Sequence[Delivery], consumer: Consumer, handler: Handler) -> None:
-    if not deliveries:
-        return
-    keeper = asyncio.create_task(_keep_alive(deliveries, consumer.ack_wait_s / 3))
-    try:
-        async with asyncio.TaskGroup() as group:
-            for delivery in deliveries:
-                group.create_task(_handle_one(delivery, handler))
-    finally:
         keeper.cancel()
 
 
-async def _handle_one(delivery: Delivery, handler: Handler) -> None:
-    with trace(delivery.headers):
+class _Work:
+    """The deliveries in work, at most `limit` at a time."""
+
+    def __init__(self, group: asyncio.TaskGroup, handler: Handler, limit: int) -> None:
+        self._group = group
+        self._handler = handler
+        self._limit = limit
+        self._deliveries: set[Delivery] = set()
+        self._finished = asyncio.Event()
+
+    async def free(self) -> int:
+        """How many more may start; waits until that is at least one."""
+        while len(self._deliveries) >= self._limit:
+            self._finished.clear()
+            await self._finished.wait()
+        return self._limit - len(self._deliveries)
+
+    def start(self, delivery: Delivery) -> None:
+        self._deliveries.add(delivery)
+        self._group.create_task(self._run(delivery))
+
+    async def keep_alive(self, every_s: float) -> None:
+        """Tell the server that the deliveries in work are still in work."""
+        while True:
+            await asyncio.sleep(every_s)
+            for delivery in list(self._deliveries):
+                await delivery.in_progress()
+
+    async def _run(self, delivery: Delivery) -> None:
         try:
-            await handler(delivery)
-        except Unprocessable as error:
-            await delivery.dead(str(error))
-            return
+            with trace(delivery.headers):
+                await _handle_one(delivery, self._handler)
+        finally:
+            self._deliveries.discard(delivery)
+            self._finished.set()
+
+
+async def _handle_one(delivery: Delivery, handler: Handler) -> None:
+    try:
+        await handler(delivery)
+    except Unprocessable as error:
+        await delivery.dead(str(error))
+        return
     await delivery.ack()
-
-
-async def _keep_alive(deliveries: Sequence[Delivery], every_s: float) -> None:
-    while True:
-        await asyncio.sleep(every_s)
-        for delivery in deliveries:
-            await delivery.in_progress()

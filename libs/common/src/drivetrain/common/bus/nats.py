@@ -38,19 +38,19 @@ HEADROOM = 16 * 1024
 log = get_logger("bus")
 
 
-async def connect(settings: BusSettings) -> "NatsBus":
-    """Connect, and create the streams that are missing.
+async def connect(settings: BusSettings, timeout_s: float = 15.0) -> "NatsBus":
+    """Connect, and create the streams that are missing. A server that is just starting is waited for; once
+    connected, a lost connection is taken up again for ever.
 
     Raises:
         BusError: no server answers there, or it has no JetStream.
     """
     servers = [url.strip() for url in settings.url.split(",")]
     try:
-        client = await nats.connect(
-            servers, connect_timeout=5, max_reconnect_attempts=-1, reconnect_time_wait=0.5, error_cb=_log_error
-        )
+        options = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.5, "error_cb": _log_error}
+        client = await asyncio.wait_for(nats.connect(servers, connect_timeout=5, **options), timeout_s)
     except (OSError, NatsError, TimeoutError) as error:
-        raise BusError(f"no NATS server answers at {settings.url}: start one or set bus.url ({error})") from error
+        raise BusError(f"no NATS server answers at {settings.url}: start one or set bus.url ({error!r})") from error
     bus = NatsBus(client, settings.shards)
     try:
         await bus.create_streams()
