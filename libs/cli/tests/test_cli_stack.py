@@ -54,9 +54,19 @@ def specs(settings: StackConfig) -> dict[str, ProcessSpec]:
 def test_every_process_comes_after_those_it_needs(tmp_path: Path, vllm_python: None) -> None:
     seen: set[str] = set()
     for name, spec in specs(config(tmp_path)).items():
-        assert set(spec.needs) <= seen
+        assert {*spec.needs, *spec.outlived_by} <= seen
         seen.add(name)
     assert seen == {"nats", "valkey", "vllm", "proxy", "judge", "trainer", "weights", "orchestrator"}
+
+
+def test_the_slowest_end_still_fits_into_ten_seconds(tmp_path: Path, vllm_python: None) -> None:
+    listed = specs(config(tmp_path))
+
+    def ends_after(name: str) -> float:
+        before = [n for n, spec in listed.items() if name in (*spec.needs, *spec.outlived_by)]
+        return listed[name].grace_s + max((ends_after(n) for n in before), default=0.0)
+
+    assert max(ends_after(name) for name in listed) <= 9.0
 
 
 def test_services_are_configured_by_environment(tmp_path: Path, vllm_python: None) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +200,18 @@ async def test_the_spec_adds_to_the_environment(tmp_path: Path) -> None:
     async with supervised([spec], tmp_path) as (supervisor, _):
         await supervisor.start()
         await until(lambda: "colour green path" in (tmp_path / "worker.log").read_text())
+
+
+async def test_who_only_outlives_a_process_is_not_waited_for_at_the_start(tmp_path: Path) -> None:
+    slow = python(
+        "slow", f"while not os.path.exists({str(tmp_path / 'quick.ready')!r}): time.sleep(0.01)\n" + SERVE, tmp_path
+    )
+    quick = replace(python("quick", SERVE, tmp_path), outlived_by=("slow",))
+    async with supervised([slow, quick], tmp_path) as (supervisor, events):
+        await supervisor.start()
+    order = [(event.process, event.kind) for event in events]
+    assert order.index(("quick", "ready")) < order.index(("slow", "ready"))
+    assert order.index(("quick", "stopped")) < order.index(("slow", "stopping"))
 
 
 def test_an_order_that_cannot_be_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The declarative list of a stack's processes: command, environment, check and order, from the configuration."""
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +11,26 @@ from drivetrain.cli.stack.config import StackConfig
 from drivetrain.cli.stack.runfile import StackUrls
 from drivetrain.cli.supervisor import HttpCheck, PongCheck, ProcessSpec
 
-NEEDS = {
-    "proxy": ("nats", "valkey", "vllm"),
-    "judge": ("nats",),
-    "trainer": ("nats",),
-    "weights": ("nats", "vllm"),
-    "orchestrator": ("nats", "proxy"),
+
+@dataclass(frozen=True)
+class Place:
+    """A service's place in the order: what it needs, who only outlives it, and its seconds to end. The longest chain
+    (orchestrator, proxy, vLLM, NATS) must end within the ten seconds that a stack has."""
+
+    needs: tuple[str, ...]
+    grace_s: float
+    outlived_by: tuple[str, ...] = ()
+    ready_s: float = 180.0
+
+
+MODEL_LOADS_S = 900.0
+PLACES = {
+    "judge": Place(("nats",), 4.0),
+    "trainer": Place(("nats",), 7.0),
+    "weights": Place(("nats",), 4.0, outlived_by=("vllm",), ready_s=MODEL_LOADS_S),
+    "proxy": Place(("nats", "valkey"), 3.5, outlived_by=("vllm",), ready_s=MODEL_LOADS_S),
+    "orchestrator": Place(("nats", "proxy"), 3.0),
 }
-"""A service starts when these are ready, and stops before them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ def process_list(config: StackConfig, ports: Ports, secret: str) -> list[Process
         _nats(config, ports),
         _valkey(config, ports),
         _vllm(config, ports),
-        *(_service(name, config, ports, secret) for name in ("judge", "trainer", "weights", "proxy", "orchestrator")),
+        *(_service(name, config, ports, secret) for name in PLACES),
     ]
 
 
@@ -67,7 +80,7 @@ def _nats(config: StackConfig, ports: Ports) -> ProcessSpec:
         *("-js", "-sd", str(config.run_dir / "nats")),
     )
     check = HttpCheck(f"http://127.0.0.1:{ports.nats_monitor}/healthz")
-    return ProcessSpec("nats", command, check, grace_s=2)
+    return ProcessSpec("nats", command, check, grace_s=0.8)
 
 
 def _valkey(config: StackConfig, ports: Ports) -> ProcessSpec:
@@ -81,27 +94,29 @@ def _valkey(config: StackConfig, ports: Ports) -> ProcessSpec:
         *("--save", "", "--appendonly", "no", "--dir", str(config.run_dir / "valkey")),
         *("--set-proc-title", "no"),  # writing a title overwrites the environment, and the run's mark with it
     )
-    return ProcessSpec("valkey", command, PongCheck(ports.valkey), grace_s=2)
+    return ProcessSpec("valkey", command, PongCheck(ports.valkey), grace_s=0.8)
 
 
 def _vllm(config: StackConfig, ports: Ports) -> ProcessSpec:
     command = vllm.command(vllm.find_python(), config.model, config.policy, ports.vllm, config.seed, config.vllm_args)
     check = HttpCheck(f"http://127.0.0.1:{ports.vllm}/health")
-    return ProcessSpec("vllm", command, check, env=vllm.environment(config.model), ready_s=900, grace_s=4)
+    return ProcessSpec("vllm", command, check, env=vllm.environment(config.model), ready_s=MODEL_LOADS_S, grace_s=1.5)
 
 
 def _service(name: str, config: StackConfig, ports: Ports, secret: str) -> ProcessSpec:
     own = {**_SETTINGS[name](config, ports), **_common(name, ports), **config.settings.get(name, {})}
     if name in ("proxy", "orchestrator"):
         own.setdefault("SECRET", secret)
-    prefix = f"DRIVETRAIN_{name.upper()}_"
+    prefix, place = f"DRIVETRAIN_{name.upper()}_", PLACES[name]
     return ProcessSpec(
         name,
         (sys.executable, "-m", f"drivetrain.{name}"),
         HttpCheck(f"http://127.0.0.1:{ports.admin[name]}/readyz"),
         env={"PYTHONUNBUFFERED": "1", **{prefix + key: value for key, value in own.items()}},
-        needs=NEEDS[name],
-        ready_s=180,
+        needs=place.needs,
+        outlived_by=place.outlived_by,
+        ready_s=place.ready_s,
+        grace_s=place.grace_s,
     )
 
 
@@ -130,11 +145,16 @@ def _trainer(config: StackConfig, ports: Ports) -> dict[str, str]:
 
 
 def _weights(config: StackConfig, ports: Ports) -> dict[str, str]:
-    return {}
+    return {
+        "POLICY": config.policy,
+        "STORE": str(config.run_dir / "checkpoints"),
+        "REPLICAS": json.dumps([ports.urls().vllm]),
+    }
 
 
 def _orchestrator(config: StackConfig, ports: Ports) -> dict[str, str]:
-    return {"PROXY_URL": ports.urls().proxy, "WORK_FOLDER": str(config.run_dir / "rollouts")}
+    folder = str(config.run_dir / "rollouts")
+    return {"PROXY_URL": ports.urls().proxy, "WORK_FOLDER": folder, "DRAIN_S": "1.5", "GRACE_S": "0.5"}
 
 
 _SETTINGS = {

@@ -16,7 +16,8 @@ BAD_SETTINGS = 2
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process: it starts once every process in `needs` is ready, and stops once all that need it have stopped.
+    """One process: it starts once every process in `needs` is ready, and stops before them. It stops before those in
+    `outlived_by` too, but starts without waiting for them.
 
     It has `ready_s` seconds to pass its check, and `grace_s` seconds to end after SIGTERM.
     """
@@ -26,6 +27,7 @@ class ProcessSpec:
     check: Check
     env: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    outlived_by: tuple[str, ...] = ()
     ready_s: float = 60.0
     grace_s: float = 5.0
 

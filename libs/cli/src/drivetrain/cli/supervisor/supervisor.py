@@ -77,7 +77,7 @@ class Supervisor:
         await asyncio.wait(self._keepers, return_when=asyncio.FIRST_EXCEPTION)
         self._raise_failure()
 
-    async def stop(self, within_s: float = 8.0) -> None:
+    async def stop(self, within_s: float = 9.0) -> None:
         """End every process, those first that no other needs; what is left after `within_s` seconds is killed."""
         for keeper in self._keepers:
             keeper.cancel()
@@ -152,7 +152,7 @@ class Supervisor:
 
     async def _end(self, kept: _Kept) -> None:
         for other in self._kept.values():
-            if kept.spec.name in other.spec.needs:
+            if kept.spec.name in (*other.spec.needs, *other.spec.outlived_by):
                 await other.gone.wait()
         if kept.child:
             kept.began = time.monotonic()
@@ -172,7 +172,7 @@ def _check_needs(specs: Sequence[ProcessSpec]) -> None:
     for spec in specs:
         if spec.name in seen:
             raise ValueError(f"two processes are named {spec.name}")
-        if missing := set(spec.needs) - seen:
+        if missing := {*spec.needs, *spec.outlived_by} - seen:
             raise ValueError(f"{spec.name} needs {', '.join(sorted(missing))}, which must come before it")
         seen.add(spec.name)
 
