@@ -38,12 +38,14 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
 
 
 @contextlib.contextmanager
-def running(command: list[str], port: int, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def running(
+    command: list[str], port: int, log: Path, environment: dict[str, str] | None = None, timeout_s: float = 20
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A server process that listens on `port`, ended when the block is left."""
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
         try:
-            wait_until(lambda: answers(port) or process.poll() is not None, 20, f"{command[0]} listens")
+            wait_until(lambda: answers(port) or process.poll() is not None, timeout_s, f"{command[0]} listens")
             assert process.poll() is None, log.read_text()
             yield process
         finally:

@@ -1,0 +1,61 @@
+# Everything starts here: `make demo` shows the product, `make test` proves it. Both do all set-up by themselves.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+PACKAGES := libs/common libs/cli services/proxy services/judge services/trainer services/weights services/orchestrator
+SOURCES := $(PACKAGES:%=%/src) services/weights/vllm-plugin/src
+VLLM_READY := .venv-vllm/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test test-fast test-all lint format bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: .venv/.ready $(VLLM_READY) ## create both virtual environments
+
+demo: setup ## talk to a model, correct it, watch it learn (ARGS="--seed 1" for options)
+	@$(BIN)/drivetrain demo $(ARGS)
+
+test: setup .venv-tools/.ready .harness/mini/.ready ## run the whole suite against real servers
+	$(BIN)/python -m pytest $(ARGS)
+
+test-fast: .venv/.ready ## run what needs no vLLM and no harness
+	$(BIN)/python -m pytest -m "not vllm and not slow" $(ARGS)
+
+test-all: test ## everything that `test` leaves out for time as well
+
+lint: .venv/.ready ## style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/mypy tests conftest.py
+	$(BIN)/lint-imports
+
+format: .venv/.ready ## rewrite to the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## run a benchmark: make bench NAME=loop
+	$(BIN)/python -m benchmarks.$(NAME) $(ARGS)
+
+clean: ## remove the virtual environments and caches
+	rm -rf .venv .venv-vllm .venv-tools .harness .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/.ready: constraints.txt requirements-dev.txt scripts/setup-project.sh $(PACKAGES:%=%/pyproject.toml)
+	PYTHON=$(PYTHON) scripts/setup-project.sh $(PACKAGES)
+	@touch $@
+
+$(VLLM_READY): constraints-vllm.txt scripts/setup-vllm.sh services/weights/vllm-plugin/pyproject.toml
+	PYTHON=$(PYTHON) scripts/setup-vllm.sh
+	@touch $@
+
+.harness/mini/.ready: scripts/setup-mini-swe-agent.sh
+	PYTHON=$(PYTHON) scripts/setup-mini-swe-agent.sh
+	@touch $@
+
+.venv-tools/.ready: scripts/setup-tools.sh
+	PYTHON=$(PYTHON) scripts/setup-tools.sh
+	@touch $@
