@@ -10,6 +10,7 @@ from drivetrain.cli.commands.dead import dead
 from drivetrain.cli.commands.run import run
 from drivetrain.cli.commands.status import status
 from drivetrain.cli.commands.up import up
+from drivetrain.cli.demo.command import demo
 from drivetrain.cli.errors import CliError
 from drivetrain.common.bus.base import BusError
 from drivetrain.common.events import NewerVersion
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(up)
+app.command()(demo)
 app.command()(status)
 app.command()(run)
 app.add_typer(dead, name="dead")
