@@ -56,7 +56,7 @@ class ScriptedEngine:
 
     def __init__(self, model: str) -> None:
         self._tokenizer = Tokenizer.from_file(f"{model}/tokenizer.json")
-        self._end = int(self._tokenizer.token_to_id("<|im_end|>"))
+        self._end = self._tokenizer.encode("<|im_end|>", add_special_tokens=False).ids
         self.script([])
 
     def script(self, replies: Sequence[str]) -> None:
@@ -77,7 +77,7 @@ class ScriptedEngine:
     async def _generate(self, request: web.Request) -> web.StreamResponse:
         self.prompts.append((await request.json())["token_ids"])
         reply = self._replies[min(len(self.sampled), len(self._replies) - 1)]
-        ids = [*self._tokenizer.encode(reply, add_special_tokens=False).ids, self._end]
+        ids = [*self._tokenizer.encode(reply, add_special_tokens=False).ids, *self._end]
         self.sampled.append(ids)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -292,7 +292,11 @@ async def killed_and_started_again(bus: NatsBus, nats_url: str, folder: Path) ->
 
 
 async def written(path: Path) -> bool | None:
-    return path.exists() or None
+    return alive(int(_text(path))) if _exists(path) else None
+
+
+def _exists(path: Path) -> bool:
+    return path.exists()
 
 
 def alive(pid: int) -> bool:

@@ -31,6 +31,7 @@ from drivetrain.orchestrator.runner import Runner
 
 SECRET = b"0123456789abcdef"
 LIMIT_S = 30.0
+T = TypeVar("T")
 E = TypeVar("E", bound=Event)
 
 
@@ -72,7 +73,7 @@ def ended(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
-async def until(look: Callable[[], Awaitable[E | None]]) -> E:
+async def until(look: Callable[[], Awaitable[T | None]]) -> T:
     async with asyncio.timeout(LIMIT_S):
         while (found := await look()) is None:  # noqa: ASYNC110 - looks through the bus, as a client would
             await asyncio.sleep(0.01)
@@ -273,6 +274,20 @@ async def test_a_broken_request_is_dead_lettered_and_the_next_one_runs(service: 
     await service.finished()
     dead = await service.bus.last("DEAD", "dead.>")
     assert [stored.subject for stored in dead] == ["dead.ROLLOUTS.orchestrator"]
+
+
+async def test_a_request_of_a_newer_schema_stops_the_intake_and_stays(tmp_path: Path) -> None:
+    service = Service(MemoryBus(), tmp_path)
+    async with serving(service):
+        await service.request("true", rollout="old")
+        await service.finished("old")
+        service.bus.store("ROLLOUTS", "rollout.requested.r.new", b"\x81\xa1v\x09")
+        assert await until(lambda: halted(service))
+    assert await service.bus.last("DEAD", "dead.>") == []
+
+
+async def halted(service: Service) -> Service | None:
+    return None if service.orchestrator.serving else service
 
 
 def test_a_second_orchestrator_on_the_same_folder_is_refused(tmp_path: Path) -> None:

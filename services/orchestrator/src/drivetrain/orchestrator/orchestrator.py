@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from drivetrain.common.bus.base import Bus, Consumer, Delivery, Subscription
-from drivetrain.common.events import RolloutRequested
+from drivetrain.common.events import NewerVersion, RolloutRequested
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.common.telemetry.traces import trace
 from drivetrain.orchestrator.declarations import BadDeclaration
 from drivetrain.orchestrator.metrics import REDELIVERED, REFUSED, RUNNING
 from drivetrain.orchestrator.reports import Reporter, publish
@@ -35,7 +36,8 @@ class Orchestrator:
         self.serving = False
 
     async def serve(self) -> None:
-        """Report what an earlier life left unfinished, then take requests until `drain`.
+        """Report what an earlier life left unfinished, then take requests until `drain`, or until a request of a
+        newer schema comes: it stays in the stream, and `serving` is false from then on.
 
         Raises:
             BusError: the bus is gone for good.
@@ -68,7 +70,11 @@ class Orchestrator:
                 if self._stopping:
                     return
                 for delivery in await subscription.fetch(1, LOOK_S):
-                    taken = await self._take(delivery, rollouts)
+                    with trace(delivery.headers):
+                        taken = await self._take(delivery, rollouts)
+            except NewerVersion as error:
+                log.critical("taking no more requests", reason=str(error))
+                return
             finally:
                 if not taken:
                     self._slots.release()
