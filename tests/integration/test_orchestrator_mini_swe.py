@@ -286,6 +286,8 @@ async def killed_and_started_again(bus: NatsBus, nats_url: str, folder: Path) ->
     assert alive(int(_text(pid_file)))
     async with service("orchestrator", folder / "second.log", settings):
         done = await finished(bus, ref)
+        stopped_at = time.monotonic()
+    assert time.monotonic() - stopped_at < 4, "an idle orchestrator stops at once"
     assert (done.reason, done.outcome) == ("infrastructure", None)
     assert not alive(int(_text(pid_file)))
     assert os.listdir(folder / "work" / "leases") == []

@@ -25,7 +25,11 @@ class FolderInUse(RuntimeError):
 
 
 async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
-    """Start the orchestrator as a part of a service's life; what it entered on the stack drains it."""
+    """Start the orchestrator as a part of a service's life.
+
+    Raises:
+        FolderInUse, BackendError, BadDeclaration, BusError: each says what to change.
+    """
     folder = settings.work_folder.expanduser().absolute()
     lifecycle.stack.enter_context(claimed(folder))
     backend = make_backend(settings, folder)
@@ -39,7 +43,12 @@ async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
     orchestrator = Orchestrator(bus, planner, runner, settings.concurrency, time.time)
     lifecycle.ready_when("taking requests", lambda: orchestrator.serving)
     lifecycle.spawn(orchestrator.serve(), "orchestrator")
-    lifecycle.stack.push_async_callback(orchestrator.drain, settings.drain_s)
+    lifecycle.spawn(_drain(lifecycle, orchestrator, settings.drain_s), "drain")
+
+
+async def _drain(lifecycle: Lifecycle, orchestrator: Orchestrator, patience_s: float) -> None:
+    await lifecycle.until_stopped()
+    await orchestrator.drain(patience_s)
 
 
 def make_backend(settings: OrchestratorSettings, folder: Path) -> ProcessBackend:

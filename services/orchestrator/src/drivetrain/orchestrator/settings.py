@@ -11,7 +11,7 @@ class OrchestratorSettings(Settings):
     """Runs rollouts: takes requests from the bus, runs each with its harness, grades it and reports the outcome."""
 
     proxy_url: str = Field(
-        "http://127.0.0.1:8080", pattern=r"^https?://[^/]+/?$", description="the proxy, as harnesses reach it, no path"
+        "http://127.0.0.1:8411", pattern=r"^https?://[^/]+/?$", description="the proxy, as harnesses reach it, no path"
     )
     secret: SecretStr = Field(min_length=16, description="signs rollout keys; the same as the proxy's")
     work_folder: Path = Field(Path("runs/orchestrator"), description="leases live here; one orchestrator a folder")
@@ -19,5 +19,5 @@ class OrchestratorSettings(Settings):
     harness_folders: list[Path] = Field([], description="more folders of harness files; they override built-in ones")
     concurrency: int = Field(4, ge=1, le=10_000, description="rollouts at a time")
     grace_s: float = Field(2.0, ge=0, le=60, description="seconds between SIGTERM and SIGKILL at a timeout")
-    drain_s: float = Field(4.0, ge=0, le=3600, description="seconds that running rollouts get when the service stops")
+    drain_s: float = Field(4.0, ge=0, le=5, description="seconds that running rollouts get when the service stops")
     keep_workdirs: bool = Field(False, description="keep the folders of finished rollouts for inspection")
