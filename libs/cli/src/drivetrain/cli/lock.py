@@ -49,6 +49,16 @@ def hold_lock(folder: Path, run_dir: Path) -> Iterator[Holder | None]:
         lock.release()
 
 
+def require_free_lock(folder: Path) -> None:
+    """Check that no stack runs, before anything is prepared for one.
+
+    Raises:
+        CliError: one does.
+    """
+    if is_held(folder):
+        raise CliError(_who_runs(read_holder(folder)))
+
+
 def is_held(folder: Path) -> bool:
     """Whether a live process runs the stack."""
     if not (folder / "up.lock").exists():

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from drivetrain.cli.interrupt import run_until_signal
+from drivetrain.cli.lock import require_free_lock
 from drivetrain.cli.models import prepare_model
-from drivetrain.cli.paths import new_run_dir
+from drivetrain.cli.paths import data_dir, new_run_dir
 from drivetrain.cli.stack import ProcessEvent, Stack, StackConfig
 from drivetrain.cli.stack.config import PROXY_PORT
 
@@ -32,6 +33,7 @@ def up(
 ) -> None:
     """Start NATS, Valkey, vLLM and Drivetrain's services, and keep them running until Ctrl-C."""
     console = Console()
+    require_free_lock(data_dir())
     folder = prepare_model(model, notify=lambda line: console.print(escape(line)))
     config = StackConfig(
         run_dir=run_dir or new_run_dir("up"), model=folder, policy=policy, method=method, proxy_port=port, seed=seed
@@ -57,9 +59,10 @@ def connection_lines(proxy: str, policy: str) -> list[str]:
 
 
 def show_event(console: Console, event: ProcessEvent) -> None:
-    """One line for each change in a process's life; the end of its log when it crashed."""
+    """One line for each change in a process's life, and the end of its log when it crashed. When a process is given up
+    the error that ends the command shows its log."""
     style = STYLES.get(event.kind, "dim")
     words = f"{event.process:<13}{event.kind.replace('_', ' ')}"
     after = f" after {event.seconds:.1f} s" if event.kind in ("ready", "stopped") else ""
-    detail = f": {event.message}" if event.message else ""
+    detail = f": {event.message}" if event.message and event.kind != "gave_up" else ""
     console.print(f"[{style}]{escape(words + after + detail)}[/]", soft_wrap=True, highlight=False)

@@ -23,6 +23,7 @@ ENV = {
     "VLLM_SERVER_DEV_MODE": "1",  # weight updates live behind it; the port is on the loopback interface only
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
+    "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "75",  # seconds; after the default of 5 a kept connection dies under its client
 }
 
 
