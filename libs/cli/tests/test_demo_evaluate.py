@@ -2,8 +2,10 @@
 
 import math
 
+import hypothesis.strategies as st
 import pytest
 from aiohttp import web
+from hypothesis import given
 
 from drivetrain.cli.demo.evaluate import (
     Answer,
@@ -34,6 +36,13 @@ def test_wilson_intervals_match_published_values(hits: int, total: int, low: flo
     assert found.share == hits / total
     assert found.low == pytest.approx(low, abs=5e-5)
     assert found.high == pytest.approx(high, abs=5e-5)
+
+
+@given(st.integers(1, 2000), st.data())
+def test_an_interval_holds_its_share(total: int, data: st.DataObject) -> None:
+    hits = data.draw(st.integers(0, total))
+    found = wilson(hits, total)
+    assert 0.0 <= found.low <= found.share <= found.high <= 1.0
 
 
 @pytest.mark.parametrize(("hits", "total"), [(0, 0), (3, 2), (-1, 5)])

@@ -52,11 +52,12 @@ def test_the_default_taste_judges(reply: str, kinds: list[str]) -> None:
     assert [miss.kind for miss in load_taste().misses(reply, GRAVITY)] == kinds
 
 
-def test_the_second_taste_wants_an_example() -> None:
-    taste = load_taste(Path("with-example"))
-    good = "Gravity is a force between things that have mass. For example, it makes an apple fall."
+def test_the_second_taste_wants_a_list() -> None:
+    taste = load_taste(Path("short-list"))
+    good = "- Gravity pulls things together.\n- Gravity holds the air.\n- It bends light."
     assert taste.misses(good, GRAVITY) == []
-    assert [miss.kind for miss in taste.misses(good.replace("For example, i", "I"), GRAVITY)] == ["lacks"]
+    assert [miss.kind for miss in taste.misses(good.replace("- ", "").replace("\n", " "), GRAVITY)] == ["not_listed"]
+    assert [miss.kind for miss in taste.misses("1. It pulls.\n2. It holds.", GRAVITY)] == ["too_short", "no_subject"]
 
 
 def test_the_default_taste_has_a_full_first_half_of_wordings() -> None:
@@ -65,7 +66,9 @@ def test_the_default_taste_has_a_full_first_half_of_wordings() -> None:
 
 def test_objections_ask_again_and_nobody_states_a_reward(taste: Taste) -> None:
     for text in every_text(taste):
-        assert not re.search(r"\d|\b(reward|score|points?|stars?|thumbs?|rating|percent)\b", text, re.IGNORECASE), text
+        assert not re.search(
+            r"\d|\b(rewards?|scores?|points? (for|off)|stars?|thumbs?|rating|percent|out of)\b", text, re.IGNORECASE
+        ), text
 
 
 def test_no_wording_is_used_twice(taste: Taste) -> None:

@@ -68,7 +68,8 @@ def wilson(hits: int, total: int, z: float = Z_95) -> Share:
     share, square = hits / total, z * z / total
     centre = (share + square / 2) / (1 + square)
     half = z / (1 + square) * math.sqrt(share * (1 - share) / total + square / (4 * total))
-    return Share(hits, total, share, max(0.0, centre - half), min(1.0, centre + half))
+    # At 0 and 1 the bound is the share itself; floating point may put it a hair inside
+    return Share(hits, total, share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
 
 
 def summarise(answers: Sequence[Answer], perplexity: float) -> Heldout:

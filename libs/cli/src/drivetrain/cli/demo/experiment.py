@@ -147,11 +147,14 @@ class Experiment:
 async def _until(moment: float, gate: Gate) -> AsyncIterator[None]:
     """Close the gate at a moment of `time.monotonic`, unless the block ends before."""
 
-    async def close() -> None:
-        await asyncio.sleep(max(0.0, moment - time.monotonic()))
+    async def close_in(seconds: float) -> None:
+        await asyncio.sleep(seconds)
         await gate.close()
 
-    closing = asyncio.create_task(close())
+    left = moment - time.monotonic()
+    if left <= 0:
+        await gate.close()
+    closing = asyncio.create_task(close_in(max(0.0, left)))
     try:
         yield
     finally:

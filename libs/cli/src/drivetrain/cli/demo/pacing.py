@@ -82,13 +82,15 @@ class Gate:
 
     async def open(self) -> None:
         """Wait until a new session may open, or the gate is closed for good."""
-        await self._until(lambda: self.closed or not self.pace.must_wait())
+        await self.until(lambda: self.closed or not self.pace.must_wait())
 
     async def caught_up(self, rest: int) -> None:
         """Wait until at most `rest` turns are ahead of the served version, or no new version came for too long."""
-        await self._until(lambda: self.pace.ahead <= rest)
+        await self.until(lambda: self.pace.ahead <= rest)
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition on the counts, which is looked at after each change. Whenever no new version came for
+        `patience_s`, forgive, and look again."""
         async with self._condition:
             while not condition():
                 await self._news(self.pace.trained, condition)

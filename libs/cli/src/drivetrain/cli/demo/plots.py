@@ -55,11 +55,13 @@ def terminal_plot(result: Result, width: int = 76, height: int = 16) -> str:
     minutes, percent = curve(result)
     if not minutes:
         return ""
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plot_size(width, height)
-    plotext.plot(minutes, percent, marker="braille")
-    plotext.ylim(0, 100)
-    plotext.title(f"satisfied (%), last {WINDOW} first replies")
-    plotext.xlabel("minutes since the first session")
-    return str(plotext.build())
+    figure = plotext.figure
+    figure.clear()
+    figure.plot_size(width, height)
+    signal = figure.signal(minutes, percent, marker="braille")
+    signal.lines()
+    figure.draw(signal)
+    figure.ruler("y").lim(0, 100)
+    figure.title(f"satisfied (%), last {WINDOW} first replies")
+    figure.label("minutes since the first session")
+    return str(figure.build().string(True)).rstrip()

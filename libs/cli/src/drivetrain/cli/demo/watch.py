@@ -57,7 +57,7 @@ class Watcher:
     """Folds the bus's events into the loop's state, the pace and the corrections."""
 
     def __init__(self, loop: Loop, gate: Gate, corrections: Corrections, batch_turns: int) -> None:
-        self.loop, self._gate, self._corrections, self._batch_turns = loop, gate, corrections, batch_turns
+        self.loop, self.gate, self._corrections, self._batch_turns = loop, gate, corrections, batch_turns
 
     async def watch(self, bus: Bus, policy: str, run: str, on_ready: Callable[[], None]) -> None:
         """Follow one policy from now on, until cancelled; `on_ready` is called when nothing can be missed any more."""
@@ -78,13 +78,13 @@ class Watcher:
             for delivery in await subscription.fetch(64, timeout_s=5.0):
                 self.apply(delivery.event, time.monotonic())
                 await delivery.ack()
-            await self._gate.changed()
+            await self.gate.changed()
 
     def apply(self, event: Event, now: float) -> None:
         """Take in one event, seen at `now`."""
         match event:
             case TurnFollowed() if event.kind == "messages":
-                self._gate.pace.followed(event.turn)
+                self.gate.pace.followed(event.turn)
             case TurnScored():
                 self._scored(event)
             case WeightsCandidate():
@@ -99,7 +99,7 @@ class Watcher:
 
     def _scored(self, event: TurnScored) -> None:
         usable = event.trainable and event.reward is not None and (event.reward != 0 or bool(event.hints))
-        self._gate.pace.settled(event.turn, usable)
+        self.gate.pace.settled(event.turn, usable)
         if event.reward is None:
             self.loop.unresolved += 1
         else:
@@ -109,7 +109,7 @@ class Watcher:
         metrics = self.loop.candidates.get(event.version, {})
         self.loop.version = event.version
         self.loop.updates.append(Update(event.version, now, metrics))
-        pace = self._gate.pace
+        pace = self.gate.pace
         pace.trained += int(metrics.get("turns", self._batch_turns))
         self._corrections.promoted(pace.trained, now)
 
