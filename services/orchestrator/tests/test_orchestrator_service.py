@@ -12,6 +12,7 @@ import pytest
 
 from drivetrain.common.bus.memory import MemoryBus
 from drivetrain.common.events import (
+    DeadLetter,
     Event,
     RolloutFinished,
     RolloutRef,
@@ -274,6 +275,16 @@ async def test_a_broken_request_is_dead_lettered_and_the_next_one_runs(service: 
     await service.finished()
     dead = await service.bus.last("DEAD", "dead.>")
     assert [stored.subject for stored in dead] == ["dead.ROLLOUTS.orchestrator"]
+
+
+@pytest.mark.parametrize("rollout", ["../../out", "*", "a b", ""])
+async def test_a_name_that_is_no_name_is_dead_lettered_before_it_names_a_folder(service: Service, rollout: str) -> None:
+    await service.request("true", rollout=rollout)
+    await service.request("true", rollout="next")
+    assert (await service.finished("next")).reason == "success"
+    (dead,) = await service.bus.last("DEAD", "dead.>")
+    assert isinstance(dead.event, DeadLetter)
+    assert dead.event.reason.startswith(f"the request's rollout is {rollout!r}: use 1 to 64 letters")
 
 
 async def test_a_request_of_a_newer_schema_stops_the_intake_and_stays(tmp_path: Path) -> None:

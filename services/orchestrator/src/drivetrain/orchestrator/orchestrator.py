@@ -10,7 +10,7 @@ from drivetrain.common.telemetry.traces import trace
 from drivetrain.orchestrator.declarations import BadDeclaration
 from drivetrain.orchestrator.metrics import REDELIVERED, REFUSED, RUNNING
 from drivetrain.orchestrator.reports import Reporter, publish
-from drivetrain.orchestrator.requests import Planner
+from drivetrain.orchestrator.requests import Planner, check_names
 from drivetrain.orchestrator.rollouts import Ending, Rollout, State, rollout_of, started_event
 from drivetrain.orchestrator.runner import Plan, Runner
 
@@ -82,8 +82,11 @@ class Orchestrator:
     async def _take(self, delivery: Delivery, rollouts: asyncio.TaskGroup) -> bool:
         """Claim a request's rollout and run it in the background; False if there is nothing to run."""
         request = delivery.event
-        if not isinstance(request, RolloutRequested):
-            await delivery.dead(f"{type(request).__name__} is not a request")
+        assert isinstance(request, RolloutRequested)  # the consumer's subject holds nothing else
+        try:
+            check_names(request)
+        except BadDeclaration as error:
+            await delivery.dead(str(error))
             return False
         rollout = rollout_of(request, self._planner.session(request), self._clock())
         plan = None if await self._is_known(request) else await self._plan(request, rollout)

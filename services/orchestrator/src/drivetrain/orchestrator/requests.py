@@ -1,5 +1,6 @@
 """From a request to a plan: which task, which harness, whose key. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from drivetrain.orchestrator.harnesses import Harness
 from drivetrain.orchestrator.runner import Plan
 from drivetrain.orchestrator.tasks import parse_task
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEY_MARGIN_S = 60.0
 """How long a key outlives the harness's timeout, so that a last call in flight is still accepted."""
 
@@ -52,6 +54,18 @@ class Planner:
             known = ", ".join(sorted(self.harnesses))
             raise BadDeclaration(f"the task: harness {name!r} is unknown: use one of {known}, or add its file")
         return self.harnesses[name]
+
+
+def check_names(request: RolloutRequested) -> None:
+    """Refuse names that cannot be part of a subject or of a folder's name.
+
+    Raises:
+        BadDeclaration: with the field and what it may hold.
+    """
+    ref = request.rollout
+    for field, name in (("run", ref.run), ("rollout", ref.rollout), ("policy", request.policy)):
+        if not _NAME.fullmatch(name):
+            raise BadDeclaration(f"the request's {field} is {name!r}: use 1 to 64 letters, digits, '_' and '-'")
 
 
 def lease_name(request: RolloutRequested) -> str:
