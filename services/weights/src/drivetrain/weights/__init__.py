@@ -1,0 +1,1 @@
+"""The weights service: each new version is rolled into every replica, proved, and promoted or held."""

@@ -1,0 +1,1 @@
+"""What the service asks of a serving engine, one module per engine."""

@@ -1,0 +1,39 @@
+"""The weights service's settings."""
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from drivetrain.common.settings import Section, Settings
+
+
+def _base_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError(f"{url!r} is no replica's base URL: write it like http://127.0.0.1:8000")
+    return url.rstrip("/")
+
+
+class TimeoutSettings(Section):
+    """How long the service waits, and how often it tries again."""
+
+    call_s: float = Field(60, gt=0, description="seconds for a control call or a probe; a step of the engine fits in")
+    load_s: float = Field(600, gt=0, description="seconds for a replica to check and load a checkpoint")
+    attempts: int = Field(4, ge=1, le=100, description="tries at a replica that fails, before it counts as down")
+    retry_s: float = Field(1.0, gt=0, description="seconds before the second try; doubles each time, at most 30")
+    reconcile_s: float = Field(2.0, gt=0, description="seconds between two looks at what the replicas serve")
+
+
+class WeightsSettings(Settings):
+    """Rolls each new version of one policy into its replicas."""
+
+    policy: str = Field(pattern=r"^[a-z0-9_-]{1,64}$", description="the policy whose versions are served")
+    store: Path = Field(description="the checkpoint store; replicas see it under the same path")
+    replicas: list[Annotated[str, AfterValidator(_base_url)]] = Field(min_length=1, description="vLLM base URLs")
+    probe_tolerance: float = Field(
+        1e-3, gt=0, description="largest mean gap to the trainer's probe in nats; 0.1 where replicas serve bfloat16"
+    )
+    keep: int = Field(3, ge=2, description="checkpoints to keep in the store besides the promoted one")
+    timeouts: TimeoutSettings = TimeoutSettings()
