@@ -1,0 +1,1 @@
+"""Drivetrain's judge: every next state of a turn becomes a reward with its evidence, and hints."""

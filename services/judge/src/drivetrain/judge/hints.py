@@ -1,0 +1,108 @@
+"""Hints: what a person told the assistant to do, kept as hindsight for the turn that made them say it.
+
+A hint states what to do. It comes from directive sentences (instructions, wishes, remarks on form), never from the
+question asked once more, and passes the leak check: nothing that a tool printed, no code, no quoted or expected value.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from drivetrain.common.events import Message
+from drivetrain.judge import lexicon
+from drivetrain.judge.reading import DIRECTIVE, Cue, read
+from drivetrain.judge.text import Clause, bounded, content_text, runs, spans_of_code, words_of
+
+SHORTEST = 11
+LONGEST = 300
+AT_MOST = 3
+RUN = 4
+"""Consecutive words shared with tool output or code that make a hint a leak."""
+
+_LEADING = re.compile(
+    r"^(?:but|and|so|then|ok|okay|well|hmm|also|however|although|though)\b[\s,]*|^[\s,.;:)–—-]+", re.IGNORECASE
+)
+_MARKED = re.compile(r"[`\"“”«»]|'[^'\s][^']*'(?!\w)")
+_EXPECTED = re.compile(
+    r"(?:expected|actual|got|want(?:ed)?|received|should (?:be|equal)|==|!=)\s*(?:value)?\s*[:=]?\s*(\S{1,80})",
+    re.IGNORECASE,
+)
+_DISTINCT = re.compile(r"[\w./\\-]*(?:\d[\w./\\-]{2,}|[\w-]*[_/\\][\w./\\-]+|[a-z]+[A-Z]\w*)")
+
+
+@dataclass(frozen=True)
+class Leaks:
+    """What a hint must not carry: runs of words, distinctive tokens and expected values of tool output and code."""
+
+    runs: frozenset[tuple[str, ...]]
+    tokens: frozenset[str]
+
+    @classmethod
+    def of(cls, outputs: Iterable[str], written: Iterable[str] = ()) -> "Leaks":
+        """From tool outputs, and from messages of which only the code and quotes count."""
+        texts = [bounded(text) for text in outputs]
+        texts += [span for text in written for span in spans_of_code(bounded(text))]
+        tokens = (token for text in texts for token in (*_DISTINCT.findall(text), *_EXPECTED.findall(text)))
+        return cls(
+            frozenset(run for text in texts for run in runs(words_of(text), RUN)),
+            frozenset(bare for token in tokens if len(bare := token.strip(".,;:'\"()[]{}").lower()) > 1),
+        )
+
+    def found_in(self, hint: str) -> bool:
+        """Whether a hint carries marked-up code or a quote, or overlaps with what must not leak."""
+        if _MARKED.search(hint):
+            return True
+        tokens = {token.strip(".,;:'\"()[]{}!?").lower() for token in hint.split()}
+        return bool(tokens & self.tokens) or not self.runs.isdisjoint(runs(words_of(hint), RUN))
+
+
+def directives(text: str, earlier: Sequence[str] = ()) -> list[str]:
+    """The parts of a person's message that tell the assistant what to do, in order, each as one sentence."""
+    reading = read(text, earlier)
+    wanted = {id(cue.clause) for cue in reading.cues if _directs(cue)}
+    found: list[list[Clause]] = []
+    for clause in reading.clauses:
+        if id(clause) not in wanted:
+            continue
+        if found and found[-1][-1].sentence == clause.sentence and _adjacent(text, found[-1][-1], clause):
+            found[-1].append(clause)
+        else:
+            found.append([clause])
+    return [_sentence(bounded(text)[group[0].start : group[-1].end]) for group in found]
+
+
+def accept(candidates: Iterable[str], leaks: Leaks) -> list[str]:
+    """At most three hints, shortest first, without copies, too short or overlong ones, and leaks."""
+    unique: dict[tuple[str, ...], str] = {}
+    for candidate in candidates:
+        hint = " ".join(candidate.split())
+        if SHORTEST <= len(hint) <= LONGEST and not leaks.found_in(hint):
+            unique.setdefault(tuple(words_of(hint)), hint)
+    return sorted(unique.values(), key=lambda hint: (len(hint), hint))[:AT_MOST]
+
+
+def leaks_of(outputs: Sequence[str], messages: Iterable[Message], said: Sequence[str]) -> Leaks:
+    """What the tools printed and what code or quotes the conversation holds."""
+    return Leaks.of(outputs, [*(content_text(message) for message in messages), *said])
+
+
+def _directs(cue: Cue) -> bool:
+    """An instruction, a wish, or "I asked for <form>": what to do, not only what was wrong."""
+    if cue.value >= 0:
+        return False
+    about_form = bool(set(cue.clause.words) & (lexicon.FORM | lexicon.QUALITY))
+    return cue.kind in DIRECTIVE or (cue.kind == "mismatch" and about_form and "i" in cue.clause.words)
+
+
+def _adjacent(text: str, before: Clause, after: Clause) -> bool:
+    return len(text[before.end : after.start].strip(" ,;-–—()")) == 0
+
+
+def _sentence(raw: str) -> str:
+    bare = raw.strip()
+    while (shorter := _LEADING.sub("", bare)) != bare:
+        bare = shorter
+    bare = bare.rstrip(" ,;:-–—(")
+    if not bare:
+        return ""
+    return bare[0].upper() + bare[1:] + ("" if bare[-1] in ".!?…" else ".")

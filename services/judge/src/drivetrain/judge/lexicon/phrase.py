@@ -1,0 +1,16 @@
+"""What one way of speaking says of the reply."""
+
+from typing import Literal, NamedTuple
+
+Kind = Literal["approval", "neutral", "complaint", "mismatch", "redo", "instruction", "preference", "doubt"]
+
+
+class Phrase(NamedTuple):
+    """A way of speaking: what it says of the reply (+1, -1, or 0: nothing), whether other cues can outweigh it
+    (`weak`), and whether its clause has to be about the reply ("this is bad", not "I have a bad cold")."""
+
+    kind: Kind
+    pattern: str
+    value: int = -1
+    weak: bool = False
+    about: bool = False

@@ -1,0 +1,1 @@
+"""The judge's signal sources, one a file, behind `base.Source`."""

@@ -1,0 +1,91 @@
+"""What a source is given, what it answers, and how it says that it could not."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from drivetrain.common.events import Message, Signal, Vote
+from drivetrain.judge.text import content_text, texts_of
+
+EVIDENCE = 400
+"""Characters of a quoted span."""
+
+_SHELL_OUTPUT = re.compile(
+    r"\s*(?:<returncode>|<output>|observation:|\[?tool[ _]result|<tool_response>|exit code:)", re.I
+)
+
+
+class NoScore(RuntimeError):
+    """A source that should have voted could not: its endpoint failed, or too few of its votes were valid."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """A source's votes (none: it has nothing to say) and its hint candidates, unchecked."""
+
+    votes: tuple[Vote, ...] = ()
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One turn to judge: what came before the reply, the reply, all that the world sent after it, and signals.
+
+    `before` are the messages that the reply answered, `history` those of earlier turns (only loaded when a rule
+    needs them).
+    """
+
+    before: tuple[Message, ...]
+    reply: Message
+    after: tuple[Message, ...] = ()
+    history: tuple[Message, ...] = ()
+    signals: tuple[Signal, ...] = ()
+
+    @cached_property
+    def observations(self) -> list[str]:
+        """What tools returned after the reply; harnesses without tool calls send it as the user."""
+        return observations(self.after)
+
+    @cached_property
+    def said(self) -> list[str]:
+        """What a person wrote after the reply."""
+        return [text for text in texts_of(self.after, "user") if not _SHELL_OUTPUT.match(text)]
+
+    @cached_property
+    def asked(self) -> list[str]:
+        """What a person wrote that the reply answered."""
+        return [text for text in texts_of((*self.history, *self.before), "user") if not _SHELL_OUTPUT.match(text)]
+
+
+class Source(Protocol):
+    """One kind of evidence. `name` is its place in the precedence; a `costly` one is not asked in vain."""
+
+    name: str
+    costly: bool
+
+    async def judge(self, case: Case) -> Opinion:
+        """This source's opinion of a turn.
+
+        Raises:
+            NoScore: it should have one, and failed to form it.
+        """
+        ...
+
+
+def observations(messages: tuple[Message, ...]) -> list[str]:
+    """The texts of tool results among messages, in order."""
+    return [
+        text
+        for message in messages
+        if (text := content_text(message))
+        and (
+            message.get("role") in ("tool", "function") or (message.get("role") == "user" and _SHELL_OUTPUT.match(text))
+        )
+    ]
+
+
+def quote(text: str) -> str:
+    """A span fit to be kept as evidence."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= EVIDENCE else flat[: EVIDENCE - 1] + "…"
