@@ -30,6 +30,15 @@ HARMLESS = frozenset(
 )
 """Fields that are accepted and change nothing."""
 
+_REMEDY = {
+    "logprobs": "logprobs are recorded but not returned: leave it out",
+    "n": "only one reply a request: n must be 1",
+    "parallel_tool_calls": "calls cannot be limited to one: leave it out or say true",
+    "response_format.type": "only text is supported",
+    "tool_choice": "only none and auto are supported",
+}
+"""What to do instead, for fields whose other values cannot be honoured."""
+
 _Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 _PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
@@ -219,6 +228,7 @@ def _convert(raw: dict[str, Any]) -> Body:
             path = ".".join(filter(None, (path, words.split("`")[1])))
         elif not path and "`" in words:
             path = words.split("`")[1]
+        words = f"{words}; {_REMEDY[path]}" if path in _REMEDY else words
         raise Refused(400, f"{path or 'body'}: {words}", param=path or None) from error
 
 
