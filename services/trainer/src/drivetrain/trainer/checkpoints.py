@@ -1,0 +1,194 @@
+"""The trainer's side of the checkpoint store: weights for serving, and beside them what it takes to go on training.
+
+A checkpoint folder holds `model*.safetensors` (full weights under the model's own names, an adapter merged in) and
+`trainer/`: the optimiser, the random state, an adapter's own tensors, and `state.json` with the position in the
+stream. The lineage lies beside the checkpoints as `lineage.json`.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import torch
+from huggingface_hub import split_torch_state_dict_into_shards
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from drivetrain.common.store import BadCheckpoint, CheckpointStore, Manifest, Probe, file_entry
+from drivetrain.trainer.lineage import Lineage
+from drivetrain.trainer.model import CausalPolicy
+from drivetrain.trainer.position import Interval, Position
+
+OPTIMIZER, TRAINABLE, STATE = "trainer/optimizer.safetensors", "trainer/trainable.safetensors", "trainer/state.json"
+RANDOM = "random_state"
+SHARD = "2GB"
+
+
+class TrainerState(msgspec.Struct, frozen=True):
+    """What a checkpoint says about the stream: the settled sequence numbers, and the turns trained not long ago with
+    the optimiser step that did it."""
+
+    position: list[Interval] = []
+    trained: dict[str, int] = {}
+
+
+class Checkpoints:
+    """The checkpoints of one policy."""
+
+    def __init__(self, store: CheckpointStore, policy: str, base: str, dtype: torch.dtype) -> None:
+        self.store = store
+        self.policy = policy
+        self._base = base
+        self._dtype = dtype
+        self._lineage_file = store.root / policy / "lineage.json"
+
+    def save(
+        self,
+        model: CausalPolicy,
+        optimizer: torch.optim.Optimizer,
+        state: TrainerState,
+        place: tuple[int, int, int],
+        probe: Probe,
+        metrics: Mapping[str, float],
+        now: float,
+    ) -> Manifest:
+        """Write a complete checkpoint; `place` is its (version, parent, step).
+
+        Raises:
+            NoSpace: nothing was written.
+            OSError: the disk failed; nothing is visible.
+        """
+        version, parent, step = place
+        weights = {name: value.to(self._dtype).contiguous() for name, value in model.full_weights().items()}
+        extra = {OPTIMIZER: _optimizer_tensors(model, optimizer)}
+        if model.is_adapter:
+            extra[TRAINABLE] = {name: value.contiguous() for name, value in model.trainable().items()}
+        with self.store.writing(self.policy, version, _bytes(weights, *extra.values())) as folder:
+            (folder / "trainer").mkdir()
+            for name, tensors in extra.items():
+                save_file(tensors, folder / name)
+            (folder / STATE).write_bytes(msgspec.json.encode(state))
+            files = _save_shards(weights, folder)
+            manifest = Manifest(
+                policy=self.policy,
+                version=version,
+                parent=parent,
+                base=self._base,
+                dtype=str(self._dtype).removeprefix("torch."),
+                step=step,
+                files=[file_entry(file) for file in files],
+                probe=probe,
+                metrics=dict(metrics),
+                created_at=now,
+            )
+            self.store.commit(folder, manifest)
+        return manifest
+
+    def restore(self, version: int, model: CausalPolicy, optimizer: torch.optim.Optimizer) -> None:
+        """Make model and optimiser what they were when a checkpoint was written.
+
+        Raises:
+            BadCheckpoint: files are missing or damaged.
+            BadModel: the checkpoint is of another model.
+        """
+        manifest = self.store.manifest(self.policy, version)
+        self.store.verify(manifest)
+        folder = self.store.path(self.policy, version)
+        names = [TRAINABLE] if model.is_adapter else [f.name for f in manifest.files if f.name.endswith(".safetensors")]
+        tensors: dict[str, Tensor] = {}
+        for name in names:
+            tensors |= _load(folder / name)
+        model.load_trainable(tensors)
+        _load_optimizer(model, optimizer, _load(folder / OPTIMIZER))
+
+    def state(self, version: int) -> TrainerState:
+        """The stream state stored with a checkpoint.
+
+        Raises:
+            BadCheckpoint: it is missing or damaged.
+        """
+        file = self.store.path(self.policy, version) / STATE
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=TrainerState)
+        except (OSError, msgspec.DecodeError) as error:
+            raise BadCheckpoint(f"{file} cannot be read ({error}): remove that checkpoint") from error
+
+    def position(self) -> Position:
+        """All that any stored checkpoint settled, also one that was held: its turns are not trained again."""
+        settled = Position()
+        for version in self.store.versions(self.policy):
+            for low, high in self.state(version).position:
+                settled.settle(low, high)
+        return settled
+
+    def read_lineage(self) -> Lineage:
+        """The lineage as stored, with every stored checkpoint in it, also one written just before a crash.
+
+        Raises:
+            BadCheckpoint: the file is damaged.
+        """
+        try:
+            lineage = msgspec.json.decode(self._lineage_file.read_bytes(), type=Lineage)
+        except FileNotFoundError:
+            lineage = Lineage()
+        except msgspec.DecodeError as error:
+            raise BadCheckpoint(f"{self._lineage_file} cannot be read ({error}): move it away") from error
+        for version in self.store.versions(self.policy):
+            manifest = self.store.manifest(self.policy, version)
+            if version not in lineage.versions:
+                lineage = lineage.grow(version, manifest.parent, manifest.step)
+        return lineage
+
+    def write_lineage(self, lineage: Lineage) -> None:
+        """Replace the stored lineage, at once or not at all."""
+        self._lineage_file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._lineage_file.with_suffix(".writing")
+        with fresh.open("wb") as stream:
+            stream.write(msgspec.json.encode(lineage))
+            stream.flush()
+            os.fsync(stream.fileno())
+        fresh.replace(self._lineage_file)
+
+
+def _save_shards(weights: dict[str, Tensor], folder: Path) -> list[Path]:
+    plan = split_torch_state_dict_into_shards(weights, max_shard_size=SHARD)
+    for name, keys in plan.filename_to_tensors.items():
+        save_file({key: weights[key] for key in keys}, folder / name, metadata={"format": "pt"})
+    files = [folder / name for name in plan.filename_to_tensors]
+    if plan.is_sharded:
+        index = folder / "model.safetensors.index.json"
+        index.write_text(json.dumps({"metadata": plan.metadata, "weight_map": plan.tensor_to_filename}))
+        files.append(index)
+    return files
+
+
+def _optimizer_tensors(model: CausalPolicy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    tensors = {RANDOM: torch.get_rng_state()}
+    for name, parameter in model.named_trainable():
+        for key, value in optimizer.state.get(parameter, {}).items():
+            tensors[f"{key}:{name}"] = value.contiguous()
+    return tensors
+
+
+def _load_optimizer(model: CausalPolicy, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    torch.set_rng_state(tensors.pop(RANDOM))
+    parameters = dict(model.named_trainable())
+    optimizer.state.clear()
+    for label, value in tensors.items():
+        key, _, name = label.partition(":")
+        parameter = parameters[name]
+        place = "cpu" if key == "step" and not optimizer.defaults.get("fused") else parameter.device
+        optimizer.state[parameter][key] = value.to(place)
+
+
+def _load(file: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(file)
+    except OSError as error:
+        raise BadCheckpoint(f"{file} cannot be read ({error}): remove that checkpoint") from error
+
+
+def _bytes(*groups: Mapping[str, Tensor]) -> int:
+    return int(1.02 * sum(t.numel() * t.element_size() for group in groups for t in group.values())) + (1 << 20)

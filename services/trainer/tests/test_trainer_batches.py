@@ -1,0 +1,65 @@
+"""When a batch is due, and which samples never make it into one."""
+
+from dataclasses import replace
+
+import pytest
+
+from drivetrain.trainer.batches import Batches, BatchRules, Drop
+from drivetrain.trainer.samples import Reason, Sample
+
+RULES = BatchRules(size=3, min_size=2, max_wait_s=10.0, max_staleness=2)
+
+
+def sample(number: int, turn: str = "", version: int = 0) -> Sample:
+    return Sample("s", turn or f"t{number}", number, (1,), (2,), (-1.0,), (version,), 1.0, 1.0)
+
+
+def filled(*numbers: int, at: float = 0.0) -> Batches:
+    batches = Batches(RULES)
+    for number in numbers:
+        batches.add(sample(number), at)
+    return batches
+
+
+def test_a_full_batch_is_taken_at_once_oldest_first() -> None:
+    batches = filled(4, 2, 3, 5)
+    assert batches.due_in(0.0) == 0.0
+    assert [s.sequence for s in batches.take(0.0)] == [2, 3, 4]
+    assert len(batches) == 1
+
+
+def test_a_small_batch_waits_for_the_oldest_to_have_waited_long_enough() -> None:
+    batches = filled(1)
+    batches.add(sample(2), 7.0)
+    assert batches.due_in(7.0) == 3.0
+    assert batches.take(9.9) == []
+    assert [s.sequence for s in batches.take(10.0)] == [1, 2]
+
+
+def test_less_than_the_minimum_is_never_due() -> None:
+    batches = filled(1)
+    assert batches.due_in(1e9) is None
+    assert batches.take(1e9) == []
+
+
+def test_a_newer_score_of_a_waiting_turn_replaces_the_older() -> None:
+    batches = filled(1)
+    newer = replace(sample(9, turn="t1"), reward=-1.0)
+    assert batches.add(newer, 5.0) == [Drop(sample(1), Reason.SUPERSEDED)]
+    batches.add(sample(2), 5.0)
+    assert batches.take(10.0) == [newer, sample(2)]
+
+
+def test_an_older_score_that_comes_late_is_dropped() -> None:
+    batches = Batches(RULES)
+    batches.add(sample(9, turn="t"), 0.0)
+    late = sample(3, turn="t")
+    assert batches.add(late, 1.0) == [Drop(late, Reason.SUPERSEDED)]
+
+
+@pytest.mark.parametrize(("steps", "reason"), [(0, None), (2, None), (3, Reason.STALE), (None, Reason.REJECTED)])
+def test_staleness_is_checked_against_the_current_weights(steps: int | None, reason: Reason | None) -> None:
+    batches = filled(1)
+    drops = batches.expire(lambda _: steps)
+    assert [drop.reason for drop in drops] == ([reason] if reason else [])
+    assert len(batches) == (0 if reason else 1)
