@@ -105,3 +105,5 @@ def test_a_port_in_use_is_told_with_the_remedy() -> None:
             _, errors = second.communicate(timeout=10)
             assert f"cannot listen on 127.0.0.1:{port}" in errors
             assert "free that port or set another" in errors
+            assert "Traceback" not in errors
+            assert second.returncode == 1

@@ -18,7 +18,7 @@ class ExampleSettings(Settings):
     policy: str = "default"
     replicas: list[str] = []
     limits: Limits = Limits()
-    secret: SecretStr = SecretStr("hush")
+    secret: SecretStr = Field(SecretStr("hush-hush-hush"), min_length=8)
 
 
 def resolved(argv: list[str], environ: dict[str, str] | None = None) -> ExampleSettings:
@@ -74,11 +74,13 @@ def test_an_unknown_key_in_the_file_is_an_error(tmp_path: Path) -> None:
 
 def test_dry_run_prints_what_was_resolved_and_masks_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        load(ExampleSettings, "example", ["--dry-run", "--policy", "p1"], {"DRIVETRAIN_EXAMPLE_SECRET": "deep"})
+        load(
+            ExampleSettings, "example", ["--dry-run", "--policy", "p1"], {"DRIVETRAIN_EXAMPLE_SECRET": "deepest secret"}
+        )
     printed = capsys.readouterr().out
     assert ended.value.code == 0
     assert json.loads(printed)["policy"] == "p1"
-    assert "deep" not in printed
+    assert "deepest" not in printed
 
 
 def test_a_service_with_bad_settings_ends_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,3 +88,9 @@ def test_a_service_with_bad_settings_ends_with_status_2(capsys: pytest.CaptureFi
         load(ExampleSettings, "example", ["--limits.rate", "many"], {})
     assert ended.value.code == 2
     assert "limits.rate" in capsys.readouterr().err
+
+
+def test_a_bad_secret_is_refused_without_being_shown() -> None:
+    with pytest.raises(BadSettings, match="secret: ") as refused:
+        resolved([], {"DRIVETRAIN_EXAMPLE_SECRET": "tiny"})
+    assert "tiny" not in str(refused.value)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
+from drivetrain.common.errors import CannotStart
 from drivetrain.common.settings import Settings
 from drivetrain.common.telemetry.admin import serve_admin
 from drivetrain.common.telemetry.logs import configure_logs, get_logger
@@ -70,11 +71,16 @@ def run(service: str, settings: Settings, main: Main) -> None:
     """Run a service until it is told to stop.
 
     `main` wires the service, spawns its parts, and returns when all is started; what it entered on
-    `lifecycle.stack` is closed in reverse order after the stop. An exception anywhere ends the process with a
-    traceback and status 1.
+    `lifecycle.stack` is closed in reverse order after the stop. An exception anywhere ends the process with status 1
+    and a traceback, or, for `CannotStart`, with its message alone.
     """
     configure_logs(service, settings.log)
-    asyncio.run(_run(service, settings, main))
+    try:
+        asyncio.run(_run(service, settings, main))
+    except* CannotStart as group:
+        for error in group.exceptions:
+            get_logger(service).critical("cannot start", reason=str(error))
+        raise SystemExit(1) from None
 
 
 async def _run(service: str, settings: Settings, main: Main) -> None:

@@ -160,6 +160,10 @@ def _explain(error: ValidationError) -> str:
     lines = []
     for problem in error.errors():
         where = ".".join(str(part) for part in problem["loc"])
-        unknown = problem["type"] == "extra_forbidden"
-        lines.append(f"unknown setting {where}" if unknown else f"{where}: {problem['msg']} (got {problem['input']!r})")
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown setting {where}")
+        else:
+            # What was given for a secret must not end up in a log.
+            given = "" if "secret" in where or "password" in where else f" (got {problem['input']!r})"
+            lines.append(f"{where}: {problem['msg']}{given}")
     return "; ".join(lines)

@@ -8,10 +8,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from drivetrain.common.errors import CannotStart
 from drivetrain.common.events import Event
 
 
-class BusError(RuntimeError):
+class BusError(CannotStart):
     """The bus refused or could not be reached; the message says which and what to do."""
 
 

@@ -8,6 +8,7 @@ import uvicorn
 from fastapi import FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from drivetrain.common.errors import CannotStart
 from drivetrain.common.settings import AdminSettings
 from drivetrain.common.telemetry.logs import get_logger
 
@@ -18,7 +19,7 @@ class Readiness(Protocol):
     def unready(self) -> list[str]: ...
 
 
-class PortInUse(OSError):
+class PortInUse(CannotStart):
     """The port that a service was told to listen on belongs to another process."""
 
 
