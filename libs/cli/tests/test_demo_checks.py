@@ -1,6 +1,8 @@
 """Every check of a taste, against replies written by hand."""
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from drivetrain.cli.demo.checks import CHECKS, MISS_KINDS
 from drivetrain.cli.demo.measures import is_list, names, sentences, stem, words
@@ -121,3 +123,24 @@ def test_a_subject_may_also_be_left_free() -> None:
 
 def test_every_kind_of_miss_is_declared() -> None:
     assert {kind for _, kinds in CHECKS.values() for kind in kinds} == set(MISS_KINDS)
+
+
+@given(st.lists(st.sampled_from(["Snow is cold", "It melts", "Who knows", "Rain falls"]), min_size=1, max_size=6))
+def test_as_many_sentences_as_were_put_together(parts: list[str]) -> None:
+    assert len(sentences(" ".join(f"{part}." for part in parts))) == len(parts)
+    assert len(sentences("\n\n".join(parts))) == len(parts)
+
+
+@given(st.text(max_size=400))
+def test_every_check_takes_any_text(text: str) -> None:
+    wanted: dict[str, object] = {"list": False, "names_subject": True}
+    phrases = ("for example",)
+    for name, (rule, kinds) in CHECKS.items():
+        textual = name in ("starts_with", "ends_with", "contains", "avoids")
+        miss = rule(text, VOLCANO, phrases if textual else wanted.get(name, 2))
+        assert miss is None or (miss.check == name and miss.kind in kinds)
+
+
+@given(st.text(max_size=300))
+def test_sentences_lose_no_word(text: str) -> None:
+    assert sum(len(words(part)) for part in sentences(text)) == len(words(" ".join(text.splitlines())))

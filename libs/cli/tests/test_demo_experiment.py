@@ -15,9 +15,9 @@ from aiohttp import web
 from rich.console import Console
 
 from drivetrain.cli.demo.chat import Chat, Problems, RequestFailed
-from drivetrain.cli.demo.command import exit_status
 from drivetrain.cli.demo.evaluate import evaluate
 from drivetrain.cli.demo.experiment import Experiment, Plan
+from drivetrain.cli.demo.main import exit_status
 from drivetrain.cli.demo.plots import save_png
 from drivetrain.cli.demo.questions import heldout_questions
 from drivetrain.cli.demo.report import print_clients, print_report
