@@ -55,12 +55,12 @@ def _weight(module: torch.nn.Module) -> object:
 
 
 @dataclass
-class FolderInit(WeightTransferInitInfo):
+class FolderInit(WeightTransferInitInfo):  # type: ignore[misc]
     """The engine needs no rendezvous."""
 
 
 @dataclass
-class FolderUpdate(WeightTransferUpdateInfo):
+class FolderUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
     """One full checkpoint: its folder as this server sees it, and per file `{"sha256": hex, "size": bytes}`."""
 
     folder: str
@@ -74,7 +74,7 @@ class FolderUpdate(WeightTransferUpdateInfo):
             raise BadCheckpoint(f"update_info.files needs sha256 and size for each file: {error!r}") from error
 
 
-class FolderEngine(WeightTransferEngine[FolderInit, FolderUpdate]):
+class FolderEngine(WeightTransferEngine[FolderInit, FolderUpdate]):  # type: ignore[misc]
     """Loads full checkpoints from a folder that the server can read."""
 
     init_info_cls = FolderInit
