@@ -95,6 +95,7 @@ class Script:
     hold_after: int = 1
     die_after: int | None = None
     status: int = 200
+    reset: bool = False
     raw: bytes | None = None
 
 
@@ -124,6 +125,8 @@ class StubEngine:
         script = self.scripts.pop(0)
         if script.status != 200:
             return web.json_response({"error": {"message": "the stub refuses"}}, status=script.status)
+        if script.reset and request.transport:
+            request.transport.abort()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         try:

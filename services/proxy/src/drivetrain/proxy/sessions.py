@@ -37,14 +37,15 @@ class Sessions:
 
     async def find(self, digests: Sequence[str]) -> Past | None:
         """The recorded turn of the first digest that is known, with its whole token sequence."""
-        for digest in digests:
+        cached = next((i for i, digest in enumerate(digests) if digest in self._cache.lines), len(digests))
+        # A longer conversation than the cached one may have been served by another replica of the proxy.
+        if cached:
+            keys = [self._key("line", digest) for digest in digests[:cached]]
+            for place in await self._ask(self._redis.mget(keys), []):
+                if place and (past := await self._load(_text(place))):
+                    return past
+        for digest in digests[cached:]:
             if past := self._cache.past(self._cache.lines.get(digest)):
-                return past
-        if not digests:
-            return None
-        found = await self._ask(self._redis.mget([self._key("line", digest) for digest in digests]), [])
-        for place in found:
-            if place and (past := await self._load(_text(place))):
                 return past
         return None
 
