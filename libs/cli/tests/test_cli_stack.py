@@ -78,6 +78,15 @@ def test_services_are_configured_by_environment(tmp_path: Path, vllm_python: Non
     assert environment["DRIVETRAIN_PROXY_CONSENT"] == "record"
 
 
+def test_trainer_and_weights_share_one_store_and_policy(tmp_path: Path, vllm_python: None) -> None:
+    listed = specs(replace(config(tmp_path), method="opd"))
+    trainer, weights = listed["trainer"].env, listed["weights"].env
+    assert trainer["DRIVETRAIN_TRAINER_STORE"] == weights["DRIVETRAIN_WEIGHTS_STORE"] == str(tmp_path / "checkpoints")
+    assert trainer["DRIVETRAIN_TRAINER_POLICY"] == weights["DRIVETRAIN_WEIGHTS_POLICY"] == "default"
+    assert trainer["DRIVETRAIN_TRAINER_METHOD"] == "opd"
+    assert json.loads(weights["DRIVETRAIN_WEIGHTS_REPLICAS"]) == ["http://127.0.0.1:5"]
+
+
 def test_those_who_sign_and_verify_share_one_secret(tmp_path: Path, vllm_python: None) -> None:
     listed = specs(config(tmp_path))
     assert listed["proxy"].env["DRIVETRAIN_PROXY_SECRET"] == "s" * 32

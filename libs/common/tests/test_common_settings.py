@@ -68,7 +68,7 @@ def test_bad_settings_name_the_field(argv: list[str], environ: dict[str, str], m
 def test_an_unknown_key_in_the_file_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
     file.write_text("[limits]\nrat = 1\n")
-    with pytest.raises(BadSettings, match="unknown setting limits.rat"):
+    with pytest.raises(BadSettings, match=r"unknown setting limits\.rat"):
         resolved(["--config", str(file)])
 
 

@@ -53,6 +53,8 @@ def _health(service: ServiceStatus) -> str:
 
 def _streams(seen: StackStatus) -> Table:
     table = Table("stream", "messages", "kB", "consumer", "pending", "unacknowledged")
+    for column in (table.columns[0], table.columns[3]):
+        column.overflow = "fold"  # names are for copying
     for name, stream in seen.streams.items():
         size = (str(stream.messages), f"{stream.bytes / 1000:.0f}")
         consumers = [(n, c) for n, c in seen.consumers.items() if c.stream == name]

@@ -29,14 +29,24 @@ def up(
         Path | None, typer.Option(help="Where logs, events and checkpoints go; an earlier run's folder continues it.")
     ] = None,
     port: Annotated[int, typer.Option(help="The port that clients talk to; 0 takes a free one.")] = PROXY_PORT,
-    seed: Annotated[int, typer.Option(help="Seed of sampling and training.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of sampling.")] = 0,
+    vllm_arg: Annotated[
+        list[str] | None,
+        typer.Option(help="A flag for vLLM, such as --vllm-arg=--max-model-len=8192; repeat it for more."),
+    ] = None,
 ) -> None:
     """Start NATS, Valkey, vLLM and Drivetrain's services, and keep them running until Ctrl-C."""
     console = Console()
     require_free_lock(data_dir())
     folder = prepare_model(model, notify=lambda line: console.print(escape(line)))
     config = StackConfig(
-        run_dir=run_dir or new_run_dir("up"), model=folder, policy=policy, method=method, proxy_port=port, seed=seed
+        run_dir=run_dir or new_run_dir("up"),
+        model=folder,
+        policy=policy,
+        method=method,
+        proxy_port=port,
+        seed=seed,
+        vllm_args=tuple(vllm_arg or ()),
     )
     status = run_until_signal(_run(config, console))
     console.print("Stopped.")

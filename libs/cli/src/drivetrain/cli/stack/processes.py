@@ -100,7 +100,7 @@ def _valkey(config: StackConfig, ports: Ports) -> ProcessSpec:
 def _vllm(config: StackConfig, ports: Ports) -> ProcessSpec:
     command = vllm.command(vllm.find_python(), config.model, config.policy, ports.vllm, config.seed, config.vllm_args)
     check = HttpCheck(f"http://127.0.0.1:{ports.vllm}/health")
-    return ProcessSpec("vllm", command, check, env=vllm.environment(config.model), ready_s=MODEL_LOADS_S, grace_s=1.5)
+    return ProcessSpec("vllm", command, check, env=vllm.environment(config.model), ready_s=MODEL_LOADS_S, grace_s=2.5)
 
 
 def _service(name: str, config: StackConfig, ports: Ports, secret: str) -> ProcessSpec:
@@ -141,15 +141,19 @@ def _judge(config: StackConfig, ports: Ports) -> dict[str, str]:
 
 
 def _trainer(config: StackConfig, ports: Ports) -> dict[str, str]:
-    return {}
+    return {"POLICY": config.policy, "MODEL": config.model, "STORE": _store(config), "METHOD": config.method}
 
 
 def _weights(config: StackConfig, ports: Ports) -> dict[str, str]:
     return {
         "POLICY": config.policy,
-        "STORE": str(config.run_dir / "checkpoints"),
+        "STORE": _store(config),
         "REPLICAS": json.dumps([ports.urls().vllm]),
     }
+
+
+def _store(config: StackConfig) -> str:
+    return str(config.run_dir / "checkpoints")
 
 
 def _orchestrator(config: StackConfig, ports: Ports) -> dict[str, str]:

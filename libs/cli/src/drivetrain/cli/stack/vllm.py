@@ -9,7 +9,6 @@ from pathlib import Path
 from drivetrain.cli.errors import CliError
 
 CPU_FLAGS = (
-    "--dtype=float32",  # the trainer's log-probabilities are reproduced to 1e-5 only in fp32
     "--kv-cache-memory-bytes=1G",  # otherwise the CPU build takes a share of the whole memory
     "--enforce-eager",  # compiling takes a minute at every start here
     "--max-num-batched-tokens=4096",
@@ -44,7 +43,7 @@ def find_python() -> Path:
     if importlib.util.find_spec("vllm"):
         return Path(sys.executable)
     raise CliError(
-        "vLLM was not found: `make vllm` builds its environment, or set DRIVETRAIN_VLLM_PYTHON to the Python of yours"
+        "vLLM was not found: `make setup` builds its environment, or set DRIVETRAIN_VLLM_PYTHON to the Python of yours"
     )
 
 
@@ -64,6 +63,7 @@ def command(python: Path, model: str, policy: str, port: int, seed: int, extra: 
         "--host=127.0.0.1",
         f"--port={port}",
         f"--seed={seed}",
+        "--dtype=float32",  # as the trainer computes: only so are its log-probabilities reproduced to 1e-5
         "--max-model-len=4096",
         "--max-num-seqs=32",
         "--enable-scale-out",  # /inference/v1/generate: token ids, log-probabilities and version spans
