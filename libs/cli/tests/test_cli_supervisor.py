@@ -210,7 +210,7 @@ async def test_who_only_outlives_a_process_is_not_waited_for_at_the_start(tmp_pa
     async with supervised([slow, quick], tmp_path) as (supervisor, events):
         await supervisor.start()
     order = [(event.process, event.kind) for event in events]
-    assert order.index(("quick", "ready")) < order.index(("slow", "ready"))
+    assert order.index(("quick", "starting")) < order.index(("slow", "ready"))
     assert order.index(("quick", "stopped")) < order.index(("slow", "stopping"))
 
 
