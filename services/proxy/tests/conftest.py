@@ -18,13 +18,13 @@ from drivetrain.common.bus import MemoryBus
 from drivetrain.common.events import Event, TurnFollowed, TurnRecorded
 from drivetrain.common.identity import new_id
 from drivetrain.common.telemetry.admin import Server, listen, uvicorn_config
-from drivetrain.proxy.app import Endpoints, build_app
+from drivetrain.proxy.endpoints import Endpoints, build_app
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.gateway import Gateway
 from drivetrain.proxy.identify import Identifier
 from drivetrain.proxy.recorder import Publisher, Recorder
 from drivetrain.proxy.rendering import Rendering
-from drivetrain.proxy.sessions import Sessions
+from drivetrain.proxy.sessions import Sessions, connect
 from drivetrain.proxy.spool import Spool
 from drivetrain.proxy.templates import Template
 
@@ -242,7 +242,7 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
     async def start(replicas: Sequence[str], name: str = "spool", **options: Any) -> AsyncIterator[Proxy]:
         bus = options.pop("bus", None) or MemoryBus()
         recorder = Recorder(Spool(tmp_path / name))
-        redis = Redis.from_url(options.pop("redis_url", valkey_url), socket_timeout=0.5)
+        redis = connect(options.pop("redis_url", valkey_url), 0.5)
         sessions = Sessions(redis, keep_s=600, cached_tokens=1_000_000, prefix=keys)
         rendering = Rendering(lambda: Template(str(model_folder)), options.pop("thread_chars", 10_000))
         vllm = Vllm(replicas, connect_s=2, stall_s=options.pop("stall_s", 20))

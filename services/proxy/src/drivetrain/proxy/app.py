@@ -1,139 +1,28 @@
-"""The proxy as a service: its endpoints, and how its parts are wired."""
+"""The proxy as a service: how its parts are wired, started and drained."""
 
 import asyncio
 import socket
-import time
-from collections.abc import Awaitable, Callable
 
-import msgspec
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from redis.asyncio import Redis
-from starlette.requests import Request
-from starlette.responses import Response
 
-from drivetrain.common.bus import connect
+from drivetrain.common.bus import connect as connect_bus
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.telemetry.admin import Server, listen, uvicorn_config
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.common.telemetry.traces import trace
-from drivetrain.proxy import feedback
-from drivetrain.proxy.dialects import openai_chat
+from drivetrain.proxy.endpoints import Endpoints, build_app
 from drivetrain.proxy.engines.vllm import Vllm
-from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.gateway import Gateway, Opened
-from drivetrain.proxy.http import CallerLeft, EventStream, body_of, while_connected
+from drivetrain.proxy.gateway import Gateway
 from drivetrain.proxy.identify import Identifier
-from drivetrain.proxy.metrics import REQUESTS
 from drivetrain.proxy.recorder import Publisher, Recorder
 from drivetrain.proxy.rendering import Rendering
 from drivetrain.proxy.sessions import Sessions
-from drivetrain.proxy.settings import ProxySettings
+from drivetrain.proxy.sessions import connect as connect_redis
+from drivetrain.proxy.settings import ProxySettings, SpoolSettings
 from drivetrain.proxy.spool import Spool
 from drivetrain.proxy.templates import Template, context_of
 
 _log = get_logger("proxy")
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-class Endpoints:
-    """The HTTP endpoints of one policy."""
-
-    def __init__(
-        self,
-        gateway: Gateway,
-        identifier: Identifier,
-        sessions: Sessions,
-        recorder: Recorder,
-        *,
-        policy: str,
-        limit: int,
-    ) -> None:
-        self._gateway, self._identifier = gateway, identifier
-        self._sessions, self._recorder = sessions, recorder
-        self._policy, self._limit = policy, limit
-        self._since = int(time.time())
-
-    async def chat(self, request: Request) -> Response:
-        """`POST /v1/chat/completions`."""
-        caller = self._identifier.caller(request.headers, request.path_params.get("session"), time.time())
-        ask = openai_chat.read(await body_of(request, self._limit), self._policy)
-        reply, created = self._gateway.reply(caller, ask), int(time.time())
-        opened = await while_connected(request.receive, anext(reply))
-        assert isinstance(opened, Opened)
-        if ask.stream:
-            return EventStream(openai_chat.events(reply, ask, self._policy, created, opened))
-        document = openai_chat.whole(reply, self._policy, created, opened)
-        return _json(await while_connected(request.receive, document))
-
-    async def models(self, request: Request) -> Response:
-        """`GET /v1/models`."""
-        model = {"id": self._policy, "object": "model", "created": self._since, "owned_by": "drivetrain"}
-        return _json(msgspec.json.encode({"object": "list", "data": [model]}))
-
-    async def feedback(self, request: Request) -> Response:
-        """`POST /v1/feedback`."""
-        now = time.time()
-        caller = self._identifier.caller(request.headers, request.path_params.get("session"), now)
-        given = feedback.read(await body_of(request, self._limit))
-        if given.turn_id:
-            known = await self._sessions.turn(given.turn_id)
-        else:
-            session = self._identifier.session(caller.tenant, given.session) if given.session else caller.session
-            if session is None:
-                raise Refused(400, "say which reply is meant: response, turn or session", param="response")
-            known = await self._sessions.last(session)
-        if known is None or known.tenant != caller.tenant or (caller.rollout and known.session != caller.session):
-            raise Refused(404, "no such reply is known here", param="response", code="unknown_reply")
-        event = feedback.signal(given, known, now)
-        if not self._recorder.record(event):
-            raise Refused(503, "the feedback could not be stored: try again later", code="not_stored")
-        return _json(msgspec.json.encode({"id": event.id, "object": "feedback", "turn": known.turn}))
-
-
-def build_app(endpoints: Endpoints) -> FastAPI:
-    """The endpoints as an ASGI app, with and without a session in the path."""
-    app = FastAPI(title="Drivetrain proxy", docs_url=None, redoc_url=None)
-    router = APIRouter()
-    router.add_api_route("/v1/chat/completions", _answer("chat", endpoints.chat), methods=["POST"])
-    router.add_api_route("/v1/feedback", _answer("feedback", endpoints.feedback), methods=["POST"])
-    router.add_api_route("/v1/models", _answer("models", endpoints.models), methods=["GET"])
-    app.include_router(router)
-    app.include_router(router, prefix="/s/{session}", include_in_schema=False)
-    app.add_exception_handler(404, _not_found)
-    app.add_exception_handler(405, _not_found)
-    app.add_exception_handler(Exception, _failed)
-    return app
-
-
-def _answer(endpoint: str, handler: Handler) -> Handler:
-    """Count the request, and answer refusals in the dialect's shape."""
-
-    async def answer(request: Request) -> Response:
-        with trace(request.headers):
-            try:
-                response = await handler(request)
-            except Refused as error:
-                response = _json(openai_chat.error_body(error), error.status)
-            except CallerLeft:
-                response = Response(status_code=499)
-        REQUESTS.labels(endpoint, str(response.status_code)).inc()
-        return response
-
-    answer.__name__ = endpoint
-    return answer
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    return _json(openai_chat.error_body(Refused(404, f"there is no {request.url.path} here", code="not_found")), 404)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    """An error of ours: the caller learns that it is one, the log has the traceback."""
-    return _json(openai_chat.error_body(Refused(500, "the proxy failed on this request; its log says why")), 500)
-
-
-def _json(body: bytes, status: int = 200) -> Response:
-    return Response(body, status_code=status, media_type="application/json")
 
 
 class Context:
@@ -154,29 +43,42 @@ class Context:
 
 async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
     """Wire the proxy and start it; see `drivetrain.common.lifecycle`."""
-    secret = settings.secret.get_secret_value().encode()
     rendering = Rendering(
         lambda: Template(settings.model, settings.renderer, settings.tool_parser), settings.thread_chars
     )
     lifecycle.stack.callback(rendering.close)
-    spool = Spool(
-        settings.spool.folder,
-        max_bytes=settings.spool.max_bytes,
-        segment_bytes=settings.spool.segment_bytes,
-        fsync=settings.spool.fsync,
-    )
-    lifecycle.stack.callback(spool.close)
-    recorder = Recorder(spool)
-    bus = await connect(settings.bus)
+    recorder = _recorder(lifecycle, settings.spool)
+    bus = await connect_bus(settings.bus)
     lifecycle.stack.push_async_callback(bus.close)
-    limits = settings.sessions
-    redis = Redis.from_url(limits.redis_url, socket_timeout=limits.timeout_s, socket_connect_timeout=limits.timeout_s)
+    redis = connect_redis(settings.sessions.redis_url, settings.sessions.timeout_s)
     lifecycle.stack.push_async_callback(redis.aclose)
-    sessions = Sessions(redis, keep_s=limits.keep_s, cached_tokens=limits.cached_tokens)
     waits = settings.engine
     engine = Vllm(waits.urls, connect_s=waits.connect_s, first_byte_s=waits.first_byte_s, stall_s=waits.stall_s)
     lifecycle.stack.push_async_callback(engine.close)
     context = Context(waits.context_tokens, settings.model)
+    endpoints = _endpoints(settings, engine, rendering, recorder, redis, context)
+    lifecycle.ready_when("engine", lambda: context.known)
+    lifecycle.spawn(context.ask(engine), "context")
+    listener = listen(settings.listen.host, settings.listen.port)
+    _log.info("listening", host=settings.listen.host, port=listener.getsockname()[1], policy=settings.policy)
+    closed = asyncio.Event()
+    lifecycle.spawn(_listen(lifecycle, build_app(endpoints), listener, closed), "listener")
+    lifecycle.spawn(_publish(Publisher(recorder, bus), recorder, closed), "publisher")
+
+
+def _recorder(lifecycle: Lifecycle, settings: SpoolSettings) -> Recorder:
+    spool = Spool(
+        settings.folder, max_bytes=settings.max_bytes, segment_bytes=settings.segment_bytes, fsync=settings.fsync
+    )
+    lifecycle.stack.callback(spool.close)
+    return Recorder(spool)
+
+
+def _endpoints(
+    settings: ProxySettings, engine: Vllm, rendering: Rendering, recorder: Recorder, redis: Redis, context: Context
+) -> Endpoints:
+    secret, index = settings.secret.get_secret_value().encode(), settings.sessions
+    sessions = Sessions(redis, keep_s=index.keep_s, cached_tokens=index.cached_tokens)
     gateway = Gateway(
         engine=engine,
         rendering=rendering,
@@ -187,16 +89,7 @@ async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
         rollout_temperature=settings.rollout_temperature,
     )
     identifier = Identifier(secret, settings.policy, settings.consent)
-    endpoints = Endpoints(
-        gateway, identifier, sessions, recorder, policy=settings.policy, limit=settings.max_body_bytes
-    )
-    lifecycle.ready_when("engine", lambda: context.known)
-    lifecycle.spawn(context.ask(engine), "context")
-    listener = listen(settings.listen.host, settings.listen.port)
-    _log.info("listening", host=settings.listen.host, port=listener.getsockname()[1], policy=settings.policy)
-    closed = asyncio.Event()
-    lifecycle.spawn(_listen(lifecycle, build_app(endpoints), listener, closed), "listener")
-    lifecycle.spawn(_publish(Publisher(recorder, bus), recorder, closed), "publisher")
+    return Endpoints(gateway, identifier, sessions, recorder, policy=settings.policy, limit=settings.max_body_bytes)
 
 
 async def _listen(lifecycle: Lifecycle, app: FastAPI, listener: socket.socket, closed: asyncio.Event) -> None:

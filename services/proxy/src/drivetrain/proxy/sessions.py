@@ -4,12 +4,15 @@ Redis holds only what the stream of turns holds too. When it does not answer, th
 out, and conversations that this replica does not know start anew.
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar, cast
 
 import msgspec
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from drivetrain.common.telemetry.logs import get_logger
@@ -18,10 +21,19 @@ from drivetrain.proxy.metrics import INDEX_ERRORS
 from drivetrain.proxy.turns import KnownTurn, Past
 
 _LAST = b"last"
+_LEAVE_ALONE_S = 1.0
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(KnownTurn)
 _log = get_logger("sessions")
 T = TypeVar("T")
+U = TypeVar("U")
+
+
+def connect(url: str, timeout_s: float) -> Redis:
+    """A client that gives up after the timeout and tries a closed connection once more."""
+    return Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), retries=1)
+    )
 
 
 class Sessions:
@@ -34,6 +46,7 @@ class Sessions:
     def __init__(self, redis: Redis, *, keep_s: int, cached_tokens: int, prefix: str = "drivetrain:") -> None:
         self._redis, self._keep_s, self._prefix = redis, keep_s, prefix
         self._cache = _Cache(cached_tokens)
+        self._ask_again_at = 0.0
 
     async def find(self, digests: Sequence[str]) -> Past | None:
         """The recorded turn of the first digest that is known, with its whole token sequence."""
@@ -41,7 +54,7 @@ class Sessions:
         # A longer conversation than the cached one may have been served by another replica of the proxy.
         if cached:
             keys = [self._key("line", digest) for digest in digests[:cached]]
-            for place in await self._ask(self._redis.mget(keys), []):
+            for place in await self._ask(lambda: self._redis.mget(keys), []):
                 if place and (past := await self._load(_text(place))):
                     return past
         for digest in digests[cached:]:
@@ -58,19 +71,19 @@ class Sessions:
         pipe.expire(session, self._keep_s)
         pipe.set(self._key("line", digest), place, ex=self._keep_s)
         pipe.set(self._key("turn", known.turn), place, ex=self._keep_s)
-        await self._ask(pipe.execute(), None)
+        await self._ask(pipe.execute, None)
 
     async def turn(self, turn: str) -> KnownTurn | None:
         """A known turn by its id."""
         if known := self._cache.turns.get(turn):
             return known
-        place = await self._ask(self._redis.get(self._key("turn", turn)), None)
+        place = await self._ask(lambda: self._redis.get(self._key("turn", turn)), None)
         past = await self._load(_text(place)) if place else None
         return past.known if past else None
 
     async def last(self, session: str) -> KnownTurn | None:
         """The turn of a session that finished last."""
-        found = await self._ask(self._redis.hget(self._key("session", session), _LAST.decode()), None)
+        found = await self._ask(lambda: self._redis.hget(self._key("session", session), _LAST.decode()), None)
         turn = _text(found) if found else self._cache.last.get(session)
         return await self.turn(turn) if turn else None
 
@@ -78,30 +91,36 @@ class Sessions:
         """The number (from 1) of a turn's new next state, or None if one with this digest was counted before."""
         if not self._cache.first_time((turn, digest)):
             return None
-        new = await self._ask(self._redis.set(self._key("next", turn, digest), b"", nx=True, ex=self._keep_s), True)
+        new = await self._ask(
+            lambda: self._redis.set(self._key("next", turn, digest), b"", nx=True, ex=self._keep_s), True
+        )
         if not new:
             return None
         counter = self._key("count", turn)
         local = self._cache.count(turn)
-        count = await self._ask(self._redis.incr(counter), local)
-        await self._ask(self._redis.expire(counter, self._keep_s), None)
+        count = await self._ask(lambda: self._redis.incr(counter), local)
+        await self._ask(lambda: self._redis.expire(counter, self._keep_s), None)
         return int(count)
 
     async def _load(self, place: str) -> Past | None:
         """Read a session's turns into the cache; the past of the named one."""
         session, _, turn = place.partition("/")
         if turn not in self._cache.turns:
-            fields = await self._ask(self._redis.hgetall(self._key("session", session)), {})
-            for name, value in fields.items():
+            fields = await self._ask(lambda: self._redis.hgetall(self._key("session", session)), None)
+            for name, value in (fields or {}).items():
                 if name != _LAST:
                     self._cache.add(_decoder.decode(cast(bytes, value)))
         return self._cache.past(turn)
 
-    async def _ask(self, answer: "Awaitable[T]", otherwise: T) -> T:
-        """Redis's answer, or the given value when there is none in time."""
+    async def _ask(self, command: Callable[[], Awaitable[T]], otherwise: U) -> T | U:
+        """Redis's answer, or the given value when there is none in time; then Redis is left alone for a while."""
+        now = asyncio.get_running_loop().time()
+        if now < self._ask_again_at:
+            return otherwise
         try:
-            return await answer
+            return await command()
         except (RedisError, OSError, TimeoutError) as error:
+            self._ask_again_at = now + _LEAVE_ALONE_S
             INDEX_ERRORS.inc()
             _log.warning("session index unavailable, using the local cache", reason=type(error).__name__)
             return otherwise

@@ -84,7 +84,10 @@ class Template:
 
     def _probe_tools(self) -> bool:
         probe = [{"role": "user", "content": "probe"}]
-        return self.render(probe, [_PROBE_TOOL]) != self.render(probe, [])
+        try:
+            return self.render(probe, [_PROBE_TOOL]) != self.render(probe, [])
+        except BadConversation as error:
+            raise BadModel(f"the chat template in {self.folder} cannot write a user's message: {error}") from error
 
 
 def plain(message: Message) -> Message:
