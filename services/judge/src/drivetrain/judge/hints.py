@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from drivetrain.common.events import Message
 from drivetrain.judge import lexicon
-from drivetrain.judge.reading import DIRECTIVE, Cue, read
+from drivetrain.judge.reading import DIRECTIVE, Cue, matches, read
 from drivetrain.judge.text import Clause, bounded, content_text, runs, spans_of_code, words_of
 
 SHORTEST = 11
@@ -62,11 +62,12 @@ def directives(text: str, earlier: Sequence[str] = ()) -> list[str]:
     wanted = {id(cue.clause) for cue in reading.cues if _directs(cue)}
     found: list[list[Clause]] = []
     for clause in reading.clauses:
-        if id(clause) not in wanted:
+        follows = bool(found) and clause.text in ("please", "thanks", "thank you")
+        if id(clause) not in wanted and not follows:
             continue
         if found and found[-1][-1].sentence == clause.sentence and _adjacent(text, found[-1][-1], clause):
             found[-1].append(clause)
-        else:
+        elif not follows:
             found.append([clause])
     return [_sentence(bounded(text)[group[0].start : group[-1].end]) for group in found]
 
@@ -87,11 +88,13 @@ def leaks_of(outputs: Sequence[str], messages: Iterable[Message], said: Sequence
 
 
 def _directs(cue: Cue) -> bool:
-    """An instruction, a wish, or "I asked for <form>": what to do, not only what was wrong."""
-    if cue.value >= 0:
+    """An instruction, a wish, or "I asked for <form>, not <form>": what to do, not only what was wrong."""
+    words, form = set(cue.clause.words), lexicon.FORM | lexicon.QUALITY
+    if cue.value >= 0 or (cue.kind == "form" and matches(lexicon.STATEMENT, cue.clause.text)):
         return False
-    about_form = bool(set(cue.clause.words) & (lexicon.FORM | lexicon.QUALITY))
-    return cue.kind in DIRECTIVE or (cue.kind == "mismatch" and about_form and "i" in cue.clause.words)
+    return cue.kind in DIRECTIVE or (
+        cue.kind == "mismatch" and bool(words & form) and ("i" in words or cue.clause.words[0] == "not")
+    )
 
 
 def _adjacent(text: str, before: Clause, after: Clause) -> bool:
@@ -103,6 +106,8 @@ def _sentence(raw: str) -> str:
     while (shorter := _LEADING.sub("", bare)) != bare:
         bare = shorter
     bare = bare.rstrip(" ,;:-–—(")
+    if bare.endswith("?") and words_of(bare)[:1] not in (["can"], ["could"], ["would"], ["will"]):
+        bare = bare.rstrip("?!. ")
     if not bare:
         return ""
     return bare[0].upper() + bare[1:] + ("" if bare[-1] in ".!?…" else ".")

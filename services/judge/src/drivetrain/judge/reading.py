@@ -63,6 +63,11 @@ def read(text: str, earlier: Sequence[str] = ()) -> Reading:
     )
 
 
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern of the lexicon occurs in normalised text."""
+    return _compiled(pattern).search(text) is not None
+
+
 def _some(clauses: Sequence[Clause]) -> list[Clause]:
     """The first and last clauses of a long message: people react there, and what lies between is material."""
     half = MOST_CLAUSES // 2
@@ -90,7 +95,8 @@ def restates(clause: Clause, asked: Iterable[Clause]) -> bool:
 
 def _cues(clause: Clause, asked: Sequence[Clause], known: frozenset[str]) -> list[Cue]:
     if restates(clause, asked):
-        return [Cue("restated", -1, False, clause)]
+        wish = not clause.asks and clause.words[0] != "you" and matches(lexicon.MANNER, clause.text)
+        return [Cue("restated", -1, False, clause), *([Cue("instruction", -1, False, clause)] if wish else [])]
     cues, rest = _match(clause.text, lexicon.IDIOMS, clause, True)
     fresh = _content(rest) - known
     about = _about(clause, fresh)
@@ -121,16 +127,16 @@ def _about(clause: Clause, fresh: frozenset[str]) -> bool:
     """Whether a clause speaks of the reply: nothing new in it, or the assistant or the reply as its subject."""
     words = clause.words
     if not fresh and clause.asks and words[0] in lexicon.INTERROGATIVES:
-        return _compiled(lexicon.POINTS_BACK).search(clause.text) is not None
+        return matches(lexicon.POINTS_BACK, clause.text)
     if not fresh:
-        return _compiled(lexicon.OWN_STORY).search(clause.text) is None
+        return not matches(lexicon.OWN_STORY, clause.text)
     if _question(clause) or words[0] in lexicon.SUBORDINATORS:
-        return _compiled(lexicon.ASKS_THE_ASSISTANT).search(clause.text) is not None
+        return matches(lexicon.ASKS_THE_ASSISTANT, clause.text)
     if _compiled(lexicon.OWN_STORY).search(clause.text):
-        return _compiled(r"<REPLY_NOUN>").search(clause.text) is not None
+        return matches(r"<REPLY_NOUN>", clause.text)
     if _compiled(r"\b(?:you|your)\b").search(clause.text):
         return True
-    return _compiled(lexicon.ABOUT_THE_REPLY).search(clause.text) is not None
+    return matches(lexicon.ABOUT_THE_REPLY, clause.text)
 
 
 def _question(clause: Clause) -> bool:

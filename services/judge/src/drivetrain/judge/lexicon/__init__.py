@@ -11,12 +11,14 @@ from drivetrain.judge.lexicon.patterns import (
     ASK,
     ASKS_THE_ASSISTANT,
     LATER,
+    MANNER,
     NEGATION,
     OWN_STORY,
     POINTS_BACK,
     PRODUCT,
     REMARK,
     REPLY,
+    STATEMENT,
 )
 from drivetrain.judge.lexicon.phrase import Kind, Phrase
 from drivetrain.judge.lexicon.wishes import WISHES
@@ -62,6 +64,7 @@ __all__ = [
     "IDIOMS",
     "INTERROGATIVES",
     "LATER",
+    "MANNER",
     "MILD",
     "NEGATION",
     "OPENERS",
@@ -77,6 +80,7 @@ __all__ = [
     "REPLY",
     "REPLY_NOUN",
     "SPECIFIC",
+    "STATEMENT",
     "SUBORDINATORS",
     "UNTOUCHED",
     "WISHES",

@@ -61,3 +61,14 @@ ABOUT_THE_REPLY = (
     r"^(?:\w+ ){0,2}?<REPLY>|<REPLY_NOUN>|(?:read|understand|use|follow|parse|digest) (?:that|this|it|all)"
 )
 """Makes a statement one about the reply, whatever else it names."""
+
+MANNER = (
+    r"mention|include|name|naming|contain|start|begin|end|finish|use the (?:word|name|term)"
+    r"|(?:your|the) (?:answer|reply)"
+)
+"""Makes a sentence that names the subject once more an instruction, not the question again."""
+
+STATEMENT = (
+    r"^(?:and |but |so )?(?:that|this|it|these|those|you|your \w+|there) (?:is|are|was|were|has|have|gave|\w+ed)"
+)
+"""Says what the reply is, so it tells nobody what to do."""

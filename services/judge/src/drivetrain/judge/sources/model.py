@@ -16,7 +16,7 @@ import stamina
 from drivetrain.common.events import Vote
 from drivetrain.judge.settings import ModelSettings
 from drivetrain.judge.sources.base import Case, NoScore, Opinion, quote
-from drivetrain.judge.sources.prompt import messages_for
+from drivetrain.judge.sources.prompt import VOTE, messages_for
 from drivetrain.judge.votes import enough, majority
 
 

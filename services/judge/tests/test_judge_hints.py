@@ -1,0 +1,96 @@
+"""What becomes a hint, and what never does."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drivetrain.judge.hints import AT_MOST, LONGEST, SHORTEST, Leaks, accept, directives
+
+ASKED = ["What is photosynthesis?"]
+NO_LEAKS = Leaks.of([])
+
+
+@pytest.mark.parametrize(
+    ("said", "hints"),
+    [
+        (
+            "Please answer in one sentence that names the subject. What is photosynthesis?",
+            ["Please answer in one sentence that names the subject."],
+        ),
+        ("That's too long, keep it under thirty words.", ["Keep it under thirty words."]),
+        ("I'd like a single plain sentence.", ["I'd like a single plain sentence."]),
+        ("Next time start with the subject!", ["Next time start with the subject!"]),
+        ("could you put that in one line", ["Could you put that in one line."]),
+        ("no bullet points, just one sentence", ["No bullet points, just one sentence."]),
+        ("I asked for one sentence, not a list!", ["I asked for one sentence, not a list!"]),
+        ("Thanks, but could you answer in one line, please?", ["Could you answer in one line, please?"]),
+        ("What is photosynthesis, in one sentence?", ["In one sentence."]),
+        ("Please mention photosynthesis in your answer.", ["Please mention photosynthesis in your answer."]),
+        ("Please end with a question.", ["Please end with a question."]),
+    ],
+)
+def test_a_directive_is_a_hint_without_the_repeated_question(said: str, hints: list[str]) -> None:
+    assert directives(said, ASKED) == hints
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Too long. What is photosynthesis?",
+        "That's a list.",
+        "No, I meant tomorrow.",
+        "No, the capital is Canberra.",
+        "Thanks, perfect!",
+        "How do tides work?",
+        "Write a function that sorts a list of numbers.",
+        "You never mention photosynthesis.",
+    ],
+)
+def test_complaints_answers_and_new_questions_are_no_hints(said: str) -> None:
+    assert directives(said, ASKED) == []
+
+
+def test_hints_are_few_distinct_and_shortest_first() -> None:
+    candidates = [
+        "Be brief.",
+        "Use one plain sentence.",
+        "use one plain sentence",
+        "Name the subject first.",
+        "No lists, please.",
+    ]
+    candidates += ["Keep every reply under thirty words.", "x" * (LONGEST + 1)]
+    assert accept(candidates, NO_LEAKS) == ["No lists, please.", "Name the subject first.", "Use one plain sentence."]
+
+
+@pytest.mark.parametrize(
+    ("output", "hint"),
+    [
+        ("AssertionError: expected 'teal' but got 'blue'", "Return teal for that colour."),
+        ("assert total == 4721", "The total should be 4721 here."),
+        ("config at /etc/app/conf.d is read by load_config", "Call load_config before you start."),
+        ("the quick brown fox jumps over the dog", "Say that the quick brown fox jumps."),
+    ],
+)
+def test_what_a_tool_printed_does_not_leak(output: str, hint: str) -> None:
+    assert accept([hint], NO_LEAKS) == [hint]
+    assert accept([hint], Leaks.of([output])) == []
+
+
+def test_code_and_quotes_do_not_leak() -> None:
+    assert accept(["Use `sorted(x)` here.", 'Answer with "Paris is the capital".'], NO_LEAKS) == []
+    shown = Leaks.of([], ["```\nreturn value plus one always\n```"])
+    assert accept(["Make it return value plus one always."], shown) == []
+
+
+def test_an_ordinary_wish_is_no_leak() -> None:
+    leaks = Leaks.of(["3 files changed, 30 insertions", "ok"], ["I want a sentence of 30 words"])
+    assert accept(["Keep it under 30 words."], leaks) == ["Keep it under 30 words."]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=500), st.text(max_size=200))
+def test_any_text_gives_bounded_hints(text: str, output: str) -> None:
+    hints = accept(directives(text, [output]), Leaks.of([output], [text]))
+    assert len(hints) <= AT_MOST
+    assert all(SHORTEST <= len(hint) <= LONGEST and "`" not in hint for hint in hints)
+    assert [len(hint) for hint in hints] == sorted(len(hint) for hint in hints)
