@@ -66,7 +66,7 @@ def test_the_slowest_end_still_fits_into_ten_seconds(tmp_path: Path, vllm_python
         before = [n for n, spec in listed.items() if name in (*spec.needs, *spec.outlived_by)]
         return listed[name].grace_s + max((ends_after(n) for n in before), default=0.0)
 
-    assert max(ends_after(name) for name in listed) <= 9.0
+    assert max(ends_after(name) for name in listed) <= 8.0
 
 
 def test_services_are_configured_by_environment(tmp_path: Path, vllm_python: None) -> None:

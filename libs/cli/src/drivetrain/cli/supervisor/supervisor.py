@@ -77,7 +77,7 @@ class Supervisor:
         await asyncio.wait(self._keepers, return_when=asyncio.FIRST_EXCEPTION)
         self._raise_failure()
 
-    async def stop(self, within_s: float = 9.0) -> None:
+    async def stop(self, within_s: float = 8.0) -> None:
         """End every process, those first that no other needs; what is left after `within_s` seconds is killed."""
         for keeper in self._keepers:
             keeper.cancel()
