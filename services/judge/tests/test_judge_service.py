@@ -100,7 +100,7 @@ class Bench:
             await self.bus.publish(event)
 
     async def until(self, done: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not done():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 
@@ -135,6 +135,7 @@ class Life(Lifecycle):
         return self.parts[-1]
 
     def end(self) -> None:
+        self.stop()
         for part in self.parts:
             part.cancel()
 
@@ -147,9 +148,11 @@ async def bench(shards: int = 1, replicas: int = 1, extra: tuple[Source, ...] = 
         lives = [Life(group) for _ in range(replicas)]
         for life in lives:
             serve(life, settings, bus, [Feedback(), Outcome(), Environment(), Reaction(), *extra])
-        yield Bench(bus)
-        for life in lives:
-            life.end()
+        try:
+            yield Bench(bus)
+        finally:
+            for life in lives:
+                life.end()
 
 
 async def test_an_objection_becomes_a_vote_with_evidence_and_a_hint() -> None:
