@@ -60,8 +60,16 @@ def test_the_second_taste_wants_a_list() -> None:
     assert [miss.kind for miss in taste.misses("1. It pulls.\n2. It holds.", GRAVITY)] == ["too_short", "no_subject"]
 
 
-def test_the_default_taste_has_a_full_first_half_of_wordings() -> None:
-    assert load_taste().wordings.first.count() >= 30
+def test_the_default_taste_has_two_full_halves_of_wordings() -> None:
+    taste = load_taste()
+    assert taste.wordings.first.count() >= 30
+    assert taste.wording_count() >= 60
+
+
+def test_the_second_half_has_as_many_wordings_as_it_should(taste: Taste) -> None:
+    least = {"one-sentence": 32, "short-list": 16}
+    assert taste.wordings.second.count() >= least[taste.name]
+    assert set(taste.wordings.second.objections) == set(taste.wordings.first.objections)
 
 
 STATES_A_REWARD = re.compile(
