@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 from fastapi import FastAPI
 from redis.asyncio import Redis
@@ -32,9 +33,9 @@ class Context:
         self.known = setting > 0
         self.tokens = setting or context_of(folder) or 2048
 
-    async def ask(self, engine: Vllm, every_s: float = 1.0) -> None:
-        """Ask the engine until it answers."""
-        while not self.known:
+    async def ask(self, engine: Vllm, stopping: Callable[[], bool], every_s: float = 1.0) -> None:
+        """Ask the engine until it answers or the service stops."""
+        while not self.known and not stopping():
             if tokens := await engine.context_tokens():
                 self.tokens, self.known = tokens, True
             else:
@@ -43,6 +44,9 @@ class Context:
 
 async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
     """Wire the proxy and start it; see `drivetrain.common.lifecycle`."""
+    context, listening = Context(settings.engine.context_tokens, settings.model), asyncio.Event()
+    lifecycle.ready_when("listener", listening.is_set)
+    lifecycle.ready_when("engine", lambda: context.known)
     rendering = Rendering(
         lambda: Template(settings.model, settings.renderer, settings.tool_parser), settings.thread_chars
     )
@@ -55,12 +59,11 @@ async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
     waits = settings.engine
     engine = Vllm(waits.urls, connect_s=waits.connect_s, first_byte_s=waits.first_byte_s, stall_s=waits.stall_s)
     lifecycle.stack.push_async_callback(engine.close)
-    context = Context(waits.context_tokens, settings.model)
     endpoints = _endpoints(settings, engine, rendering, recorder, redis, context)
-    lifecycle.ready_when("engine", lambda: context.known)
-    lifecycle.spawn(context.ask(engine), "context")
+    lifecycle.spawn(context.ask(engine, lambda: lifecycle.stopping), "context")
     listener = listen(settings.listen.host, settings.listen.port)
     _log.info("listening", host=settings.listen.host, port=listener.getsockname()[1], policy=settings.policy)
+    listening.set()
     closed = asyncio.Event()
     lifecycle.spawn(_listen(lifecycle, build_app(endpoints), listener, closed), "listener")
     lifecycle.spawn(_publish(Publisher(recorder, bus), recorder, closed), "publisher")
