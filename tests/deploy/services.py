@@ -1,9 +1,15 @@
 """What each container of ours is given to run with, and what the service itself makes of it."""
 
 import re
+import tomllib
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
 
 from drivetrain.common.settings import Settings, resolve
 from tests.deploy.tools import ROOT, Document
@@ -69,3 +75,38 @@ def dig(found: object, path: str) -> str:
     for part in path.split("."):
         found = getattr(found, part)
     return str(found)
+
+
+def project(folder: Path) -> dict[str, Any]:
+    """What a package says about itself."""
+    return dict(tomllib.loads((folder / "pyproject.toml").read_text())["project"])
+
+
+def package_closure(service: str) -> frozenset[str]:
+    """All packages that come with a service: those that it and the common library declare, and what these declare."""
+    folders = (ROOT / "libs" / "common", ROOT / "services" / service)
+    declared = [line for folder in folders for line in project(folder)["dependencies"]]
+    return frozenset[str]().union(*(_closure(line) for line in declared))
+
+
+@cache
+def _closure(requirement: str) -> frozenset[str]:
+    todo = [(requirement, frozenset({""}))]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while todo:
+        line, extras = todo.pop()
+        wanted = Requirement(line)
+        if wanted.marker and not any(wanted.marker.evaluate({"extra": extra}) for extra in extras):
+            continue
+        step = (re.sub("[-_.]+", "-", wanted.name).lower(), frozenset({"", *wanted.extras}))
+        if step not in seen:
+            seen.add(step)
+            todo += [(line, step[1]) for line in _requires(step[0])]
+    return frozenset(name for name, _ in seen)
+
+
+def _requires(name: str) -> list[str]:
+    try:
+        return requires(name) or []
+    except PackageNotFoundError:  # for another platform, or the package of ours that is being read
+        return []

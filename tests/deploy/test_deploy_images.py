@@ -1,24 +1,17 @@
 """The Dockerfiles are clean, build on any engine, and put torch into the images that compute with it alone."""
 
-import tomllib
-from functools import cache
-from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-from tests.deploy.services import SERVICES, instructions
+from tests.deploy.services import SERVICES, instructions, package_closure, project
 from tests.deploy.tools import KUSTOMIZATIONS, ROOT, compose, of_kind, run, tool
 
 PLUGIN = ROOT / "services/weights/vllm-plugin"
 DOCKERFILES = [*(ROOT / "services" / name / "Dockerfile" for name in SERVICES), *sorted(PLUGIN.glob("Dockerfile*"))]
 IDS = [str(file.relative_to(ROOT / "services")) for file in DOCKERFILES]
 PINS = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
-
-
-def project(folder: Path) -> dict[str, object]:
-    return dict(tomllib.loads((folder / "pyproject.toml").read_text())["project"])
 
 
 def last(file: Path, name: str) -> str:
@@ -61,29 +54,9 @@ def test_an_image_starts_the_service_by_the_command_that_its_package_installs(na
     assert last(ROOT / "services" / name / "Dockerfile", "ENTRYPOINT") == f'["drivetrain-{name}"]'
 
 
-@cache
-def closure(requirement: str) -> frozenset[str]:
-    """All packages that a requirement brings, by the metadata of what is installed here."""
-    todo, found = [requirement], set()
-    while todo:
-        wanted = Requirement(todo.pop())
-        name = wanted.name.lower().replace("_", "-")
-        if name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
-            continue
-        found.add(name)
-        try:
-            todo += requires(name) or []
-        except PackageNotFoundError:
-            continue
-    return frozenset(found)
-
-
 @pytest.mark.parametrize("name", SERVICES)
 def test_only_the_trainers_image_has_torch(name: str) -> None:
-    folders = (ROOT / "libs/common", ROOT / "services" / name)
-    named = [line for folder in folders for line in project(folder)["dependencies"]]  # type: ignore[attr-defined]
-    packages = frozenset[str]().union(*(closure(line) for line in named))
-    assert ("torch" in packages) is (name == "trainer")
+    assert ("torch" in package_closure(name)) is (name == "trainer")
 
 
 @pytest.mark.parametrize("name", SERVICES)
