@@ -3,33 +3,11 @@
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer as RawTokenizer
-from tokenizers import models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from drivetrain.trainer.hints import NoTeacher, NotSpliced, splice, template_tail
 
-CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 WORDING = "\n\n{hint}"
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    raw = RawTokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=["<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    raw.train_from_iterator(["what is a glacier? please answer in one sentence. user assistant tool"] * 5, trainer)
-    made = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="<|im_end|>")
-    made.chat_template = CHATML
-    return made
 
 
 def render(tokenizer: Any, *messages: dict[str, Any]) -> tuple[int, ...]:

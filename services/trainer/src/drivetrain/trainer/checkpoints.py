@@ -63,7 +63,7 @@ class Checkpoints:
         version, parent, step = place
         weights = {name: value.to(self._dtype).contiguous() for name, value in model.full_weights().items()}
         extra = {OPTIMIZER: _optimizer_tensors(model, optimizer)}
-        if model.is_adapter:
+        if not self._resumes_from_weights(model):
             extra[TRAINABLE] = {name: value.contiguous() for name, value in model.trainable().items()}
         with self.store.writing(self.policy, version, _bytes(weights, *extra.values())) as folder:
             (folder / "trainer").mkdir()
@@ -96,12 +96,17 @@ class Checkpoints:
         manifest = self.store.manifest(self.policy, version)
         self.store.verify(manifest)
         folder = self.store.path(self.policy, version)
-        names = [TRAINABLE] if model.is_adapter else [f.name for f in manifest.files if f.name.endswith(".safetensors")]
+        served = [file.name for file in manifest.files if file.name.endswith(".safetensors")]
+        names = served if self._resumes_from_weights(model) else [TRAINABLE]
         tensors: dict[str, Tensor] = {}
         for name in names:
             tensors |= _load(folder / name)
         model.load_trainable(tensors)
         _load_optimizer(model, optimizer, _load(folder / OPTIMIZER))
+
+    def _resumes_from_weights(self, model: CausalPolicy) -> bool:
+        """Whether the served weights are exactly those in training: not an adapter's merge, nor rounded."""
+        return not model.is_adapter and all(p.dtype == self._dtype for p in model.parameters)
 
     def state(self, version: int) -> TrainerState:
         """The stream state stored with a checkpoint.
@@ -122,6 +127,14 @@ class Checkpoints:
             for low, high in self.state(version).position:
                 settled.settle(low, high)
         return settled
+
+    def trained(self) -> dict[str, int]:
+        """Turns trained lately, by the step that did it, over all stored checkpoints."""
+        return {
+            key: step
+            for version in self.store.versions(self.policy)
+            for key, step in self.state(version).trained.items()
+        }
 
     def read_lineage(self) -> Lineage:
         """The lineage as stored, with every stored checkpoint in it, also one written just before a crash.

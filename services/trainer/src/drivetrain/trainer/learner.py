@@ -20,8 +20,10 @@ from drivetrain.trainer.scoring import Scorer
 class Policy(Protocol):
     """The model in training, and the frozen reference that anchors it."""
 
-    scorer: Scorer
-    parameters: Sequence[Tensor]
+    @property
+    def scorer(self) -> Scorer: ...
+    @property
+    def parameters(self) -> Sequence[Tensor]: ...
 
     def reference(self) -> AbstractContextManager[Scorer]:
         """The reference's scorer, to be called without gradients inside the context."""

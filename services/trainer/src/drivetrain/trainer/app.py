@@ -1,0 +1,205 @@
+"""Wires the trainer: model, store, bus, and its parts; see `training` for the order of things."""
+
+import asyncio
+from pathlib import Path
+
+import torch
+
+from drivetrain.common.bus import Bus, Consumer, Subscription, connect
+from drivetrain.common.bus.handling import handle
+from drivetrain.common.errors import CannotStart
+from drivetrain.common.events import NewerVersion
+from drivetrain.common.lifecycle import Lifecycle
+from drivetrain.common.store import BadCheckpoint, CheckpointStore
+from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.trainer.advantages import METHODS, Weights
+from drivetrain.trainer.batches import BatchRules
+from drivetrain.trainer.checkpoints import Checkpoints
+from drivetrain.trainer.hints import Tokenizer
+from drivetrain.trainer.inbox import Inbox, Memory
+from drivetrain.trainer.learner import Learner, Recipe
+from drivetrain.trainer.lineage import Lineage
+from drivetrain.trainer.losses import CORRECTIONS, Clip
+from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, load_policy, load_tokenizer
+from drivetrain.trainer.scores import Limits, Scores
+from drivetrain.trainer.settings import HintSettings, TrainerSettings
+from drivetrain.trainer.telemetry import Meters
+from drivetrain.trainer.training import Pace, Studio, Trainer
+
+PROBE = "A probe of the weights: seven brown owls counted eleven ships at dawn, then slept."
+ACK_WAIT_S = 30.0
+POLL_S = 1.0
+MAX_DELIVER = 20
+"""A restart hands deliveries back and they count again; only a message that brings the trainer down gets here."""
+
+log = get_logger("trainer")
+
+
+async def start(lifecycle: Lifecycle, settings: TrainerSettings) -> None:
+    """Load the model and train until the service stops.
+
+    Raises:
+        CannotStart: the model or the store cannot be used; the message says what to do.
+    """
+    loaded: list[bool] = []
+    lifecycle.ready_when("model is loaded", lambda: bool(loaded))
+    bus = await connect(settings.bus)
+    lifecycle.stack.push_async_callback(bus.close)
+    try:
+        tokenizer = await asyncio.to_thread(load_tokenizer, settings.model)
+        model = await asyncio.to_thread(build_model, settings)
+        await serve(lifecycle, settings, bus, tokenizer, model, Meters())
+    except (BadModel, BadCheckpoint) as error:
+        raise CannotStart(str(error)) from error
+    loaded.append(True)
+
+
+def build_model(settings: TrainerSettings) -> CausalPolicy:
+    """The base model, ready to be trained as the settings say."""
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    lora = Lora(settings.lora.rank, settings.lora.alpha) if settings.lora else None
+    autocast = torch.bfloat16 if settings.precision.compute == "bfloat16" else None
+    anchored = settings.kl.coefficient > 0
+    return load_policy(settings.model, torch.float32, lora, anchored, autocast, settings.device)
+
+
+async def serve(
+    lifecycle: Lifecycle,
+    settings: TrainerSettings,
+    bus: Bus,
+    tokenizer: Tokenizer,
+    model: CausalPolicy,
+    meters: Meters,
+) -> Trainer:
+    """Resume from the store and spawn the parts."""
+    checkpoints = Checkpoints(
+        CheckpointStore(settings.store),
+        settings.policy,
+        base_name(settings.model),
+        getattr(torch, settings.precision.checkpoint),
+    )
+    inbox = build_inbox(settings, bus, tokenizer, checkpoints, meters)
+    studio = Studio(
+        model,
+        Learner(model, build_optimizer(settings, model), build_recipe(settings)),
+        lambda: build_model(settings),
+        tokenizer.encode(PROBE, add_special_tokens=False),
+    )
+    pace = Pace(settings.max_ahead, settings.keep, settings.batch.max_staleness)
+    lineage = await known_lineage(bus, checkpoints)
+    trainer = Trainer(bus, inbox, checkpoints, studio, lineage, pace, meters, lifecycle)
+    await trainer.resume()
+    weights = weights_consumer(settings.policy)
+    lifecycle.spawn(handle(bus, weights, trainer.on_weights, lifecycle, concurrency=1), "weights")
+    lifecycle.spawn(intake(bus, settings, inbox, lifecycle), "scores")
+    lifecycle.spawn(trainer.run(), "training")
+    lifecycle.spawn(_wake_at_stop(lifecycle, trainer), "stop")
+    return trainer
+
+
+def base_name(model: str) -> str:
+    """The base model as a manifest names it: a folder by its absolute path."""
+    return str(Path(model).resolve()) if Path(model).is_dir() else model
+
+
+def build_recipe(settings: TrainerSettings) -> Recipe:
+    """The learning rule that the settings describe."""
+    loss, weights = settings.loss, settings.combine
+    return Recipe(
+        method=METHODS[settings.method],
+        weights=Weights(weights.rl, weights.opd) if weights else Weights(),
+        clip=Clip(loss.clip_low, loss.clip_high, loss.dual_clip),
+        correction=CORRECTIONS[settings.correction.name],
+        cap=settings.correction.cap or 2.0,
+        kl=settings.kl.coefficient,
+        max_grad_norm=settings.optimizer.max_grad_norm,
+        micro_batch_tokens=settings.micro_batch_tokens,
+    )
+
+
+def build_optimizer(settings: TrainerSettings, model: CausalPolicy) -> torch.optim.Optimizer:
+    """AdamW over what is trained."""
+    rules = settings.optimizer
+    return torch.optim.AdamW(
+        model.parameters,
+        lr=rules.learning_rate,
+        betas=(rules.beta1, rules.beta2),
+        weight_decay=rules.weight_decay,
+        fused=True,
+    )
+
+
+def build_inbox(
+    settings: TrainerSettings, bus: Bus, tokenizer: Tokenizer, checkpoints: Checkpoints, meters: Meters
+) -> Inbox:
+    """The inbox, knowing what stored checkpoints say was trained already."""
+    method = METHODS[settings.method]
+    wording = (settings.hint or HintSettings()).wording if method.uses_teacher else None
+    scores = Scores(bus, tokenizer, method, wording, Limits(settings.max_tokens), meters.no_teacher)
+    batch = settings.batch
+    rules = BatchRules(batch.size, batch.min_size, batch.max_wait_s, batch.max_staleness)
+    memory = Memory(checkpoints.position(), checkpoints.trained())
+    return Inbox(scores, rules, memory, meters.dropped)
+
+
+async def known_lineage(bus: Bus, checkpoints: Checkpoints) -> Lineage:
+    """The stored lineage; no version that the bus has ever heard of is used again."""
+    lineage = checkpoints.read_lineage()
+    for stored in await bus.last("WEIGHTS", f"weights.candidate.{checkpoints.policy}.*"):
+        lineage = lineage.reserve(int(stored.subject.rpartition(".")[2]))
+    return lineage
+
+
+def scores_consumer(settings: TrainerSettings) -> Consumer:
+    """Every scored turn of the policy; at least four batches may be open at once."""
+    return Consumer(
+        stream="SCORES",
+        durable=f"trainer-{settings.policy}-scores",
+        subjects=(f"turn.scored.*.{settings.policy}.>",),
+        ack_wait_s=ACK_WAIT_S,
+        max_deliver=MAX_DELIVER,
+        max_ack_pending=max(256, 4 * settings.batch.size),
+    )
+
+
+def weights_consumer(policy: str) -> Consumer:
+    """What became of the policy's versions."""
+    return Consumer(
+        stream="WEIGHTS",
+        durable=f"trainer-{policy}-weights",
+        subjects=tuple(f"weights.{fate}.{policy}.*" for fate in ("promoted", "held", "rolledback")),
+        max_ack_pending=1,
+    )
+
+
+async def intake(bus: Bus, settings: TrainerSettings, inbox: Inbox, lifecycle: Lifecycle) -> None:
+    """Read scores into the inbox until the service stops. Deliveries stay open until they are trained, so they are
+    kept alive here. A score of a newer schema halts the reading and makes the service unready; it is not lost."""
+    halted: list[str] = []
+    lifecycle.ready_when("SCORES is readable", lambda: not halted)
+    keeper = asyncio.create_task(_keep_alive(inbox))
+    lifecycle.stack.callback(keeper.cancel)
+    async with bus.consume(scores_consumer(settings)) as subscription:
+        while not lifecycle.stopping and not halted:
+            try:
+                await _receive(subscription, inbox, settings.batch.size)
+            except NewerVersion as error:
+                halted.append(str(error))
+                log.critical("scores are not read any more", reason=str(error))
+
+
+async def _receive(subscription: Subscription, inbox: Inbox, count: int) -> None:
+    for delivery in await subscription.fetch(count, POLL_S):
+        await inbox.receive(delivery)
+
+
+async def _keep_alive(inbox: Inbox) -> None:
+    while True:
+        await asyncio.sleep(ACK_WAIT_S / 3)
+        await inbox.keep_alive()
+
+
+async def _wake_at_stop(lifecycle: Lifecycle, trainer: Trainer) -> None:
+    await lifecycle.until_stopped()
+    trainer.wake.set()

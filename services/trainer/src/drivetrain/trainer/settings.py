@@ -1,0 +1,121 @@
+"""The trainer's settings. An option that the chosen method would not read is an error, not a surprise."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from drivetrain.common.settings import Section, Settings
+
+
+class CombineSettings(Section):
+    """How much the vote (`rl`) and the hinted teacher (`opd`) count in `combine`."""
+
+    rl: float = Field(1.0, ge=0)
+    opd: float = Field(1.0, ge=0)
+
+
+class HintSettings(Section):
+    """How a hint reads in the teacher's prompt, right after the last message's own words."""
+
+    wording: str = Field("\n\n{hint}", pattern=r"\{hint\}")
+
+
+class LossSettings(Section):
+    """The clipped loss: the ratio's bounds 1 - low and 1 + high, and the cap for negative advantages."""
+
+    clip_low: float = Field(0.2, ge=0, lt=1)
+    clip_high: float = Field(0.28, ge=0)
+    dual_clip: float = Field(3.0, gt=1)
+
+
+class CorrectionSettings(Section):
+    """The weight for what the engine sampled with: `tis` (π_old/μ up to `cap`, by default 2) or `none`."""
+
+    name: Literal["tis", "none"] = "tis"
+    cap: float | None = Field(None, gt=0)
+
+    @model_validator(mode="after")
+    def _cap_belongs_to_tis(self) -> Self:
+        if self.name == "none" and self.cap is not None:
+            raise ValueError("cap does not apply to correction 'none': remove it")
+        return self
+
+
+class KlSettings(Section):
+    """The anchor (k3) to the frozen base model; 0 switches it off, and with it the guard against drift."""
+
+    coefficient: float = Field(0.01, ge=0)
+
+
+class BatchSettings(Section):
+    """A batch trains when `size` turns are there, or `max_wait_s` after the oldest came if `min_size` are. A turn whose
+    oldest token is more than `max_staleness` optimiser steps behind is dropped."""
+
+    size: int = Field(16, ge=1, le=4096)
+    min_size: int = Field(4, ge=1)
+    max_wait_s: float = Field(30.0, gt=0)
+    max_staleness: int = Field(4, ge=0)
+
+    @model_validator(mode="after")
+    def _minimum_fits(self) -> Self:
+        if self.min_size > self.size:
+            raise ValueError(f"min_size {self.min_size} is above size {self.size}: lower it")
+        return self
+
+
+class OptimizerSettings(Section):
+    """AdamW."""
+
+    learning_rate: float = Field(2e-5, gt=0)
+    beta1: float = Field(0.9, ge=0, lt=1)
+    beta2: float = Field(0.999, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+    max_grad_norm: float = Field(1.0, gt=0)
+
+
+class LoraSettings(Section):
+    """Train a low-rank adapter; it is merged into full weights in every checkpoint."""
+
+    rank: int = Field(16, ge=1)
+    alpha: float = Field(32.0, gt=0)
+
+
+class PrecisionSettings(Section):
+    """Weights are trained in float32. `compute` is what the model's layers calculate in, `checkpoint` what they are
+    served in: give the replicas the same."""
+
+    compute: Literal["float32", "bfloat16"] = "float32"
+    checkpoint: Literal["float32", "bfloat16"] = "float32"
+
+
+class TrainerSettings(Settings):
+    """Settings of the trainer, which trains one policy."""
+
+    policy: str = Field(pattern="^[a-z0-9_-]{1,64}$")
+    model: str = Field(min_length=1, description="folder or name of the base model: version 0 of the policy")
+    store: Path = Field(description="folder of all checkpoints, shared with the weights service")
+    method: Literal["binary", "opd", "combine"] = "combine"
+    combine: CombineSettings | None = None
+    hint: HintSettings | None = None
+    loss: LossSettings = LossSettings()
+    correction: CorrectionSettings = CorrectionSettings()
+    kl: KlSettings = KlSettings()
+    batch: BatchSettings = BatchSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    lora: LoraSettings | None = None
+    precision: PrecisionSettings = PrecisionSettings()
+    max_ahead: int = Field(1, ge=0, description="candidates that may await promotion while training goes on")
+    keep: int = Field(3, ge=1, description="checkpoints kept, beside the promoted one and those that await promotion")
+    max_tokens: int = Field(4096, ge=2, description="longest prompt and response that are trained")
+    micro_batch_tokens: int = Field(2048, ge=1, description="padded tokens that go through the model at once")
+    threads: int | None = Field(None, ge=1, description="torch's threads; by default torch decides")
+    device: str = "cpu"
+
+    @model_validator(mode="after")
+    def _options_apply_to_the_method(self) -> Self:
+        if self.method != "combine" and self.combine is not None:
+            raise ValueError(f"combine.* does not apply to method {self.method!r}: remove it or set method 'combine'")
+        if self.method == "binary" and self.hint is not None:
+            raise ValueError("hint.* does not apply to method 'binary', which reads no hints: remove it")
+        return self
