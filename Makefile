@@ -22,7 +22,7 @@ demo: setup ## talk to a model, correct it, watch it learn (ARGS="--seed 1" for 
 test: setup .venv-tools/.ready .harness/mini/.ready ## run the whole suite against real servers
 	$(BIN)/python -m pytest $(ARGS)
 
-test-fast: .venv/.ready ## run what needs no vLLM and no harness
+test-fast: .venv/.ready .venv-tools/.ready ## run what needs no vLLM and no harness
 	$(BIN)/python -m pytest -m "not vllm and not slow" $(ARGS)
 
 test-all: test ## everything that `test` leaves out for time as well
@@ -56,6 +56,6 @@ $(VLLM_READY): constraints-vllm.txt scripts/setup-vllm.sh services/weights/vllm-
 	PYTHON=$(PYTHON) scripts/setup-mini-swe-agent.sh
 	@touch $@
 
-.venv-tools/.ready: scripts/setup-tools.sh
+.venv-tools/.ready: scripts/setup-tools.sh deploy/tools.txt
 	PYTHON=$(PYTHON) scripts/setup-tools.sh
 	@touch $@

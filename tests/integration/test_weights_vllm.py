@@ -70,7 +70,7 @@ class Rig:
         self.engine = VllmEngine(server.url, "replica", call_s=120, load_s=120)
         self.source = Source(self.store, POLICY)
         replica = Replica(self.engine, 1e-3, TimeoutSettings())
-        self.service = WeightsService(self.bus, self.source, [replica], 2, 1.0)
+        self.service = WeightsService(self.bus, self.source, [replica], 1.0)
 
     def write(self, version: int, change: Callable[[Tensors], None], probed: bool = True) -> Manifest:
         """A checkpoint: the base model's tensors after `change`, with the probe as torch computes it, or with the

@@ -1,12 +1,14 @@
 """Which models are accepted, and what the default one's chat template renders."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from jinja2 import Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import drivetrain.cli.models as models
@@ -17,11 +19,16 @@ TEMPLATE = Path(models.__file__).with_name("chatml.jinja").read_text()
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 
 
-def render(messages: list[dict[str, Any]], **options: Any) -> str:
+@functools.cache
+def compiled() -> Template:
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     # As transformers and vLLM have it: keys in their own order, nothing escaped for HTML
     environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
-    return environment.from_string(TEMPLATE).render(messages=messages, **options)
+    return environment.from_string(TEMPLATE)
+
+
+def render(messages: list[dict[str, Any]], **options: Any) -> str:
+    return compiled().render(messages=messages, **options)
 
 
 def chatml(messages: list[dict[str, str]]) -> str:
@@ -84,12 +91,14 @@ CHATS = st.lists(
 )
 
 
+@settings(deadline=None)  # the first example compiles the template
 @given(CHATS, st.booleans())
 def test_without_tools_it_is_plain_chatml(messages: list[dict[str, str]], prompt: bool) -> None:
     expected = chatml(messages) + ("<|im_start|>assistant\n" if prompt else "")
     assert render(messages, add_generation_prompt=prompt) == expected
 
 
+@settings(deadline=None)
 @given(CHATS)
 def test_parts_render_as_their_text(messages: list[dict[str, str]]) -> None:
     parts = [{**m, "content": [{"type": "text", "text": m["content"]}]} for m in messages]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.cli.supervisor import ProcessEvent, ProcessFailed, ProcessSpec, Restarts, Supervisor
@@ -230,6 +230,7 @@ def test_crashes_of_long_ago_are_forgiven() -> None:
     assert restarts.delay([0.0, 50.0], now=50.0) == 0.5
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), min_size=1)),
     st.integers(1, 30),

@@ -69,10 +69,10 @@ def up(home: Path, model: Path, *options: str, **environment: str) -> Iterator["
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=30)
 
 
-def read_until(process: "subprocess.Popen[str]", word: str, seconds: float = 40) -> str:
+def read_until(process: "subprocess.Popen[str]", word: str, seconds: float = 120) -> str:
     """What the process wrote up to the line that holds `word`."""
     assert process.stdout is not None
     deadline, seen = time.monotonic() + seconds, ""

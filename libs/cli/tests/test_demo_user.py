@@ -29,7 +29,7 @@ def test_objects_in_words_about_the_miss_and_asks_again() -> None:
         Say("object", text.format(question=TIDES.text, subject="tides")) for text in TASTE.objections("too_long")
     }
     assert said == expected
-    assert all(say.text.endswith(TIDES.text) for say in expected)
+    assert all(TIDES.text in say.text for say in expected)
 
 
 def test_complains_of_the_list_before_its_length() -> None:

@@ -78,7 +78,7 @@ class Stage:
         """The service, as after a start of its process."""
         times = TimeoutSettings(attempts=3, retry_s=1.0)
         self.replicas = [Replica(engine, 1e-3, times, self.sleep, lambda: self.time) for engine in self.engines]
-        return WeightsService(self.bus, self.source, self.replicas, 3, 2.0, lambda: 50.0, self.sleep)
+        return WeightsService(self.bus, self.source, self.replicas, 2.0, lambda: 50.0, self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -60,10 +60,3 @@ def test_a_base_from_a_hub_cannot_be_loaded_again(store: CheckpointStore, write:
 def test_an_empty_store_knows_no_base(store: CheckpointStore) -> None:
     with pytest.raises(BadCheckpoint, match="does not know the base model of main"):
         Source(store, "main").base()
-
-
-def test_pruning_spares_the_promoted_version(store: CheckpointStore, write: Write) -> None:
-    for version in (1, 2, 3, 4, 5):
-        write(version)
-    assert Source(store, "main").prune(keep=2, promoted=1) == [2, 3]
-    assert store.versions("main") == [1, 4, 5]

@@ -23,6 +23,7 @@ class Lifecycle:
     def __init__(self, group: asyncio.TaskGroup, stack: AsyncExitStack | None = None) -> None:
         self._group = group
         self._checks: dict[str, Check] = {}
+        self._started = False
         self._stopping = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self.stack = stack or AsyncExitStack()
@@ -40,9 +41,14 @@ class Lifecycle:
         self._checks[name] = check
 
     def unready(self) -> list[str]:
-        """The names of the conditions that do not hold; `stopping` is one of them."""
+        """The names of the conditions that do not hold; `starting` and `stopping` are among them."""
         waiting = [name for name, check in self._checks.items() if not check()]
-        return waiting + (["stopping"] if self._stopping.is_set() else [])
+        own = [] if self._started else ["starting"]
+        return own + waiting + (["stopping"] if self._stopping.is_set() else [])
+
+    def started(self) -> None:
+        """All parts are wired: readiness now depends on the conditions alone."""
+        self._started = True
 
     def stop(self) -> None:
         """Ask the service to drain and end."""
@@ -93,6 +99,7 @@ async def _run(service: str, settings: Settings, main: Main) -> None:
         admin = await serve_admin(lifecycle, settings.admin)
         stack.callback(admin.cancel)
         await main(lifecycle)
+        lifecycle.started()
         log.info("started")
         await lifecycle.until_stopped()
         log.info("draining")

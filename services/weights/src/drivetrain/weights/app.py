@@ -23,7 +23,6 @@ async def start(lifecycle: Lifecycle, settings: WeightsSettings) -> None:
         bus,
         Source(CheckpointStore(settings.store.expanduser().absolute()), settings.policy),
         replicas(lifecycle, settings),
-        settings.keep,
         settings.timeouts.reconcile_s,
     )
     lifecycle.ready_when("a replica serves the promoted version", lambda: service.serving)

@@ -23,20 +23,19 @@ PUBLISH_ATTEMPTS = 60
 
 
 class WeightsService:
-    """Owns the replicas of one policy. `clock` is unix time, `keep` the checkpoints that stay in the store."""
+    """Owns the replicas of one policy. `clock` is unix time."""
 
     def __init__(
         self,
         bus: Bus,
         source: Source,
         replicas: Sequence[Replica],
-        keep: int,
         retry_s: float,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.registry = Registry()
-        self._bus, self._source, self._replicas, self._keep = bus, source, replicas, keep
+        self._bus, self._source, self._replicas = bus, source, replicas
         self._retry_s, self._clock, self._sleep = retry_s, clock, sleep
         self._policy = source.policy
         # Held while replicas are touched: the periodic look must not undo a rollout in progress
@@ -130,8 +129,7 @@ class WeightsService:
         metrics.DECISIONS.labels("promoted").inc()
         for replica in self._replicas:
             replica.mark(replica.name in replicas, why=f"version {version} was promoted without it")
-        removed = await asyncio.to_thread(self._source.prune, self._keep, version)
-        log.info("promoted", version=version, replicas=list(replicas), removed=removed)
+        log.info("promoted", version=version, replicas=list(replicas))
 
     async def _hold(self, version: int, reason: str) -> None:
         await self._publish(WeightsHeld(policy=self._policy, version=version, reason=reason, at=self._clock()))

@@ -35,5 +35,4 @@ class WeightsSettings(Settings):
     probe_tolerance: float = Field(
         1e-3, gt=0, description="largest mean gap to the trainer's probe in nats; 0.1 where replicas serve bfloat16"
     )
-    keep: int = Field(3, ge=2, description="newest checkpoints to keep in the store; the promoted one always stays")
     timeouts: TimeoutSettings = TimeoutSettings()

@@ -44,10 +44,6 @@ class Source:
             raise BadCheckpoint(f"the base model {folder} is no folder with safetensors files here: {remedy}")
         return Weights(0, folder.absolute(), tuple(file_entry(file) for file in files))
 
-    def prune(self, keep: int, promoted: int) -> list[int]:
-        """Remove all but the newest `keep` versions and the promoted one; returns what was removed."""
-        return self.store.keep_last(self.policy, keep, pinned=(promoted,))
-
 
 def _check(manifest: Manifest, policy: str, version: int, digest: str | None) -> None:
     name = f"{policy}@{version}"

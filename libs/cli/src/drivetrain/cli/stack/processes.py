@@ -112,7 +112,11 @@ def _service(name: str, config: StackConfig, ports: Ports, secret: str) -> Proce
         name,
         (sys.executable, "-m", f"drivetrain.{name}"),
         HttpCheck(f"http://127.0.0.1:{ports.admin[name]}/readyz"),
-        env={"PYTHONUNBUFFERED": "1", **{prefix + key: value for key, value in own.items()}},
+        env={
+            "PYTHONUNBUFFERED": "1",
+            **vllm.thread_environment(),
+            **{prefix + key: value for key, value in own.items()},
+        },
         needs=place.needs,
         outlived_by=place.outlived_by,
         ready_s=place.ready_s,

@@ -14,10 +14,7 @@ CPU_FLAGS = (
     "--max-num-batched-tokens=4096",
     "--no-enable-chunked-prefill",  # a seed with chunked prefill ends the CPU engine
 )
-CPU_ENV = {
-    "OMP_WAIT_POLICY": "passive",  # spinning threads starve everything else on a small machine
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-}
+CPU_ENV = {"VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 ENV = {
     "VLLM_SERVER_DEV_MODE": "1",  # weight updates live behind it; the port is on the loopback interface only
     "VLLM_NO_USAGE_STATS": "1",
@@ -78,4 +75,9 @@ def environment(model: str) -> dict[str, str]:
     """vLLM's additional environment; a local model asks no hub for anything."""
     offline = {"HF_HUB_OFFLINE": "1"} if Path(model).is_dir() else {}
     threads = {} if has_gpu() else {**CPU_ENV, "OMP_NUM_THREADS": str(os.cpu_count() or 1)}
-    return {**ENV, **threads, **offline}
+    return {**ENV, **thread_environment(), **threads, **offline}
+
+
+def thread_environment() -> dict[str, str]:
+    """For every process that computes: waiting threads sleep, since those that spin starve whoever shares the cores."""
+    return {} if has_gpu() else {"OMP_WAIT_POLICY": "passive"}
