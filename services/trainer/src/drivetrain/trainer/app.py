@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import torch
+import transformers
 
 from drivetrain.common.bus import Bus, Consumer, Subscription, connect
 from drivetrain.common.bus.handling import handle
@@ -41,6 +42,7 @@ async def start(lifecycle: Lifecycle, settings: TrainerSettings) -> None:
     Raises:
         CannotStart: the model or the store cannot be used; the message says what to do.
     """
+    transformers.utils.logging.disable_progress_bar()
     loaded: list[bool] = []
     lifecycle.ready_when("model is loaded", lambda: bool(loaded))
     bus = await connect(settings.bus)

@@ -1,0 +1,55 @@
+"""Settings: typed, and an option that would not be read is refused."""
+
+import pytest
+
+from drivetrain.common.settings import BadSettings, resolve
+from drivetrain.trainer.app import base_name, build_recipe
+from drivetrain.trainer.settings import TrainerSettings
+
+NEEDED = ["--policy", "demo", "--model", "m", "--store", "s"]
+
+
+def settings(*flags: str) -> TrainerSettings:
+    return resolve(TrainerSettings, "trainer", [*NEEDED, *flags], environ={})
+
+
+def test_defaults_are_the_documented_recipe() -> None:
+    recipe = build_recipe(settings())
+    assert recipe.method.name == "combine"
+    assert (recipe.clip.low, recipe.clip.high, recipe.clip.dual) == (0.2, 0.28, 3.0)
+    assert recipe.cap == 2.0
+    assert recipe.kl > 0
+
+
+def test_weights_of_combine_reach_the_recipe() -> None:
+    recipe = build_recipe(settings("--combine.rl", "0.25", "--correction.cap", "3"))
+    assert (recipe.weights.rl, recipe.weights.opd, recipe.cap) == (0.25, 1.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--method", "binary", "--combine.rl", "0.5"], "combine.* does not apply"),
+        (["--method", "binary", "--hint.wording", "x {hint}"], "reads no hints"),
+        (["--method", "opd", "--combine.rl", "1"], "combine.* does not apply"),
+        (["--correction.name", "none", "--correction.cap", "2"], "cap does not apply"),
+        (["--batch.size", "2", "--batch.min_size", "3"], "above size"),
+        (["--hint.wording", "no place"], "wording"),
+        (["--method", "magic"], "method"),
+        (["--policy", "Not Allowed"], "policy"),
+        (["--batch.sise", "2"], "sise"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(flags: list[str], message: str) -> None:
+    with pytest.raises(BadSettings) as error:
+        settings(*flags)
+    assert message in str(error.value)
+
+
+def test_opd_takes_a_wording_for_its_hints() -> None:
+    assert settings("--method", "opd", "--hint.wording", "Note: {hint}").hint is not None
+
+
+def test_a_folder_is_named_by_its_absolute_path_and_a_hub_model_by_its_name() -> None:
+    assert base_name("org/model") == "org/model"
+    assert base_name(".").startswith("/")
