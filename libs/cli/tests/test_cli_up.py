@@ -56,34 +56,41 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
+class Up:
+    """A running `up` and what it says."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self._unread = ""
+
+    def read_until(self, word: str, seconds: float = 90) -> str:
+        """What it said since the last call, up to and with `word`."""
+        assert self.process.stdout is not None
+        said, deadline = self.process.stdout.fileno(), time.monotonic() + seconds
+        while word not in self._unread:
+            if not select.select([said], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                pytest.fail(f"{word!r} did not come within {seconds} s; seen:\n{self._unread}")
+            # Not through a buffered file: what lies in its buffer is invisible to select
+            if not (chunk := os.read(said, 1 << 16)):
+                pytest.fail(f"the process ended without {word!r}; seen:\n{self._unread}")
+            self._unread += chunk.decode()
+        before, found, self._unread = self._unread.partition(word)
+        return before + found
+
+
 @contextmanager
-def up(home: Path, model: Path, *options: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
+def up(home: Path, model: Path, *options: str, **environment: str) -> Iterator[Up]:
     process = subprocess.Popen(
-        [sys.executable, "-c", STAND_IN, "up", "--model", str(model), "--port", "0", *options],
+        [sys.executable, "-u", "-c", STAND_IN, "up", "--model", str(model), "--port", "0", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         env={**os.environ, "DRIVETRAIN_HOME": str(home), "DRIVETRAIN_VLLM_PYTHON": sys.executable, **environment},
     )
     try:
-        yield process
+        yield Up(process)
     finally:
         process.terminate()
         process.communicate(timeout=30)
-
-
-def read_until(process: "subprocess.Popen[str]", word: str, seconds: float = 120) -> str:
-    """What the process wrote up to the line that holds `word`."""
-    assert process.stdout is not None
-    deadline, seen = time.monotonic() + seconds, ""
-    while word not in seen:
-        if not select.select([process.stdout], [], [], deadline - time.monotonic())[0]:
-            pytest.fail(f"{word!r} did not come within {seconds} s; seen:\n{seen}")
-        line = process.stdout.readline()
-        if not line:
-            pytest.fail(f"the process ended without {word!r}; seen:\n{seen}")
-        seen += line
-    return seen
 
 
 def run_file(home: Path) -> dict[str, dict[str, dict[str, int]]]:
@@ -93,53 +100,53 @@ def run_file(home: Path) -> dict[str, dict[str, dict[str, int]]]:
 
 @pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_every_process_within_ten_seconds(home: Path, model: Path, signum: int, status: int) -> None:
-    with up(home, model) as process:
-        said = read_until(process, "model: default")
+    with up(home, model) as stack:
+        said = stack.read_until("model: default")
         assert "OPENAI_BASE_URL=http://127.0.0.1:" in said
         pids = [entry["pid"] for entry in run_file(home)["processes"].values()]
         assert len(pids) == 8
         assert all(psutil.pid_exists(pid) for pid in pids)
         began = time.monotonic()
-        process.send_signal(signum)
-        assert process.wait(15) == status
+        stack.process.send_signal(signum)
+        assert stack.process.wait(15) == status
         assert time.monotonic() - began < 10
         assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
 def test_a_second_up_says_that_one_is_running_and_leaves_no_folder(home: Path, model: Path) -> None:
     with up(home, model) as first:
-        read_until(first, "model: default")
+        first.read_until("model: default")
         with up(home, model) as second:
-            said = read_until(second, "running already")
-            assert f"pid {first.pid}" in said
-            assert second.wait(10) == 1
+            said = second.read_until("or `kill ")
+            assert f"running already (pid {first.process.pid}, run folder" in said
+            assert second.process.wait(10) == 1
         assert len(list((home / "data" / "runs").iterdir())) == 1
 
 
 def test_bad_settings_of_a_service_end_up_with_its_message(home: Path, model: Path) -> None:
-    with up(home, model, BROKEN="trainer") as process:
-        said = read_until(process, "colour: unknown setting")
+    with up(home, model, BROKEN="trainer") as stack:
+        said = stack.read_until("colour: unknown setting")
         assert "trainer ended with status 2" in said
-        assert process.wait(15) == 2
+        assert stack.process.wait(15) == 2
     assert not any(psutil.pid_exists(entry["pid"]) for entry in run_file(home)["processes"].values() if entry["pid"])
 
 
 def test_a_crash_is_shown_and_the_process_comes_back(home: Path, model: Path) -> None:
-    with up(home, model) as process:
-        read_until(process, "model: default")
+    with up(home, model) as stack:
+        stack.read_until("model: default")
         os.kill(run_file(home)["processes"]["judge"]["pid"], signal.SIGKILL)
-        said = read_until(process, "judge        ready")
+        said = stack.read_until("judge        ready")
         assert "judge        crashed: ended with signal 9" in said
         assert run_file(home)["processes"]["judge"]["restarts"] == 1
 
 
 def test_what_a_killed_up_left_is_ended_by_the_next(home: Path, model: Path) -> None:
     with up(home, model) as first:
-        read_until(first, "model: default")
+        first.read_until("model: default")
         left = [entry["pid"] for entry in run_file(home)["processes"].values()]
-        first.kill()
-        first.wait(5)
+        first.process.kill()
+        first.process.wait(5)
         assert all(psutil.pid_exists(pid) for pid in left)
     with up(home, model) as second:
-        read_until(second, "model: default")
+        second.read_until("model: default")
         assert not any(psutil.pid_exists(pid) for pid in left)
