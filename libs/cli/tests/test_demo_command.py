@@ -10,7 +10,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from drivetrain.cli.demo import main
-from drivetrain.cli.demo.command import MINUTES, SESSIONS, demo
+from drivetrain.cli.demo.command import HELDOUT, MINUTES, SESSIONS, demo
 from drivetrain.cli.demo.main import Options, run_demo
 from drivetrain.cli.demo.report import client_lines
 from drivetrain.cli.errors import CliError
@@ -33,18 +33,21 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
 
 def test_defaults(asked: list[Options]) -> None:
     assert CliRunner().invoke(app, []).exit_code == 0
-    assert asked == [Options(None, 0, SESSIONS, None, MINUTES, "combine", None, None, 8411, False)]
+    assert asked == [Options(None, 0, SESSIONS, None, HELDOUT, MINUTES, "combine", None, None, 8411, False)]
 
 
 def test_every_option_arrives(asked: list[Options], tmp_path: Path) -> None:
     line = (
-        "--taste t.toml --seed 3 --sessions 9 --updates 2 --minutes 4 --method opd --model m --port 0 --keep --run-dir"
+        "--taste t.toml --seed 3 --sessions 9 --updates 2 --heldout 5 --minutes 4 --method opd --model m --port 0 --keep "
+        "--run-dir"
     )
     assert CliRunner().invoke(app, [*line.split(), str(tmp_path)]).exit_code == 0
-    assert asked == [Options(Path("t.toml"), 3, 9, 2, 4.0, "opd", "m", tmp_path, 0, True)]
+    assert asked == [Options(Path("t.toml"), 3, 9, 2, 5, 4.0, "opd", "m", tmp_path, 0, True)]
 
 
-@pytest.mark.parametrize("line", ["--sessions 0", "--updates 0", "--minutes 0", "--seed x", "--speed 3"])
+@pytest.mark.parametrize(
+    "line", ["--sessions 0", "--updates 0", "--heldout 73", "--minutes 0", "--seed x", "--speed 3"]
+)
 def test_bad_options_are_refused(asked: list[Options], line: str) -> None:
     result = CliRunner().invoke(app, line.split())
     assert result.exit_code == 2
@@ -58,7 +61,7 @@ def test_the_status_of_the_demo_is_that_of_the_command(monkeypatch: pytest.Monke
 
 
 def test_a_taste_that_is_not_there_ends_it_before_anything_starts(tmp_path: Path) -> None:
-    options = Options(tmp_path / "none.toml", 0, 1, None, 1.0, "combine", None, tmp_path, 0, False)
+    options = Options(tmp_path / "none.toml", 0, 1, None, 8, 1.0, "combine", None, tmp_path, 0, False)
     with pytest.raises(CliError, match=r"none\.toml") as caught:
         run_demo(options)
     assert caught.value.status == 2

@@ -15,6 +15,7 @@ from aiohttp import web
 from rich.console import Console
 
 from drivetrain.cli.demo.chat import Chat, Problems, RequestFailed
+from drivetrain.cli.demo.command import HELDOUT
 from drivetrain.cli.demo.evaluate import evaluate
 from drivetrain.cli.demo.experiment import Experiment, Plan
 from drivetrain.cli.demo.main import exit_status
@@ -136,7 +137,7 @@ async def world() -> AsyncIterator[World]:
 
 def plan(run_dir: Path, sessions: int = 40, updates: int | None = None, seconds: float = 60) -> Plan:
     deadline = time.monotonic() + seconds
-    return Plan(TASTE, 0, sessions, updates, deadline, "combine", "a-model", "default", run_dir)
+    return Plan(TASTE, 0, sessions, updates, HELDOUT, deadline, "combine", "a-model", "default", run_dir)
 
 
 async def run(world: World, wanted: Plan) -> tuple[Result, str]:

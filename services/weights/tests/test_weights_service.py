@@ -153,16 +153,6 @@ async def test_a_chain_of_versions_is_promoted_one_by_one(stage: Stage) -> None:
     assert stage.engines[1].loads == [1, 2, 5]
 
 
-async def test_old_checkpoints_go_and_the_promoted_one_stays(stage: Stage) -> None:
-    await stage.announce(1, 0)
-    stage.engines[0].refuses = "does not fit"
-    for version in (2, 3, 4, 5):
-        await stage.announce(version, 1)
-    stage.engines[0].refuses = ""
-    await stage.announce(6, 1)
-    assert stage.source.versions() == [4, 5, 6]
-
-
 async def test_a_candidate_that_a_replica_refuses_is_held_with_its_reason(stage: Stage) -> None:
     await stage.announce(1, 0)
     stage.engines[1].refuses = "tensor model.norm.weight has 3 values that are NaN or infinite"

@@ -10,6 +10,8 @@ from drivetrain.cli.stack.config import PROXY_PORT
 
 SESSIONS = 220
 MINUTES = 15.0
+HELDOUT = 72
+"""All held-out questions that there are."""
 LIBRARIES = frozenset({"matplotlib", "openai", "plotext"})
 """What only the demo needs."""
 
@@ -21,6 +23,9 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the person, of sampling and of training.")] = 0,
     sessions: Annotated[int, typer.Option(min=1, help="Hold at most so many sessions.")] = SESSIONS,
     updates: Annotated[int | None, typer.Option(min=1, help="Stop after so many new versions.")] = None,
+    heldout: Annotated[
+        int, typer.Option(min=1, max=HELDOUT, help="Ask so many held-out questions before and after.")
+    ] = HELDOUT,
     minutes: Annotated[float, typer.Option(min=1, help="End within so many minutes, start and all.")] = MINUTES,
     method: Annotated[str, typer.Option(help="The training method: binary, opd or combine.")] = "combine",
     model: Annotated[
@@ -45,6 +50,7 @@ def demo(
         seed=seed,
         sessions=sessions,
         updates=updates,
+        heldout=heldout,
         minutes=minutes,
         method=method,
         model=model,

@@ -30,13 +30,15 @@ SETTLE_S = 45.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a demo is asked to do. It opens sessions until `sessions` were held, `updates` versions (None: any number)
-    were promoted, or as late as leaves time for the last measurement before `deadline` (of `time.monotonic`)."""
+    """What a demo is asked to do. It asks the first `heldout` held-out questions before and after. Between them it
+    opens sessions until `sessions` were held, `updates` versions (None: any number) were promoted, or as late as leaves
+    time for the last measurement before `deadline` (of `time.monotonic`)."""
 
     taste: Taste
     seed: int
     sessions: int
     updates: int | None
+    heldout: int
     deadline: float
     method: str
     model: str
@@ -73,7 +75,7 @@ class Experiment:
         return self._result(before, after, started, talked)
 
     async def _evaluate(self) -> Heldout:
-        return await evaluate(self._chat, self.plan.taste, heldout_questions(), self._urls.vllm)
+        return await evaluate(self._chat, self.plan.taste, heldout_questions()[: self.plan.heldout], self._urls.vllm)
 
     async def _talk(self, last_opening: float) -> None:
         """Hold the sessions while the loop is watched and shown."""

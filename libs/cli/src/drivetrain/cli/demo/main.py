@@ -33,6 +33,7 @@ class Options:
     seed: int
     sessions: int
     updates: int | None
+    heldout: int
     minutes: float
     method: str
     model: str | None
@@ -70,6 +71,7 @@ def _plan(options: Options, taste: Taste, model: str, began: float) -> Plan:
         seed=options.seed,
         sessions=options.sessions,
         updates=options.updates,
+        heldout=options.heldout,
         deadline=began + 60 * options.minutes,
         method=options.method,
         model=model,
