@@ -38,8 +38,8 @@ def test_defaults(asked: list[Options]) -> None:
 
 def test_every_option_arrives(asked: list[Options], tmp_path: Path) -> None:
     line = (
-        "--taste t.toml --seed 3 --sessions 9 --updates 2 --heldout 5 --minutes 4 --method opd --model m --port 0 --keep "
-        "--run-dir"
+        "--taste t.toml --seed 3 --sessions 9 --updates 2 --heldout 5 --minutes 4 --method opd --model m --port 0 "
+        "--keep --run-dir"
     )
     assert CliRunner().invoke(app, [*line.split(), str(tmp_path)]).exit_code == 0
     assert asked == [Options(Path("t.toml"), 3, 9, 2, 5, 4.0, "opd", "m", tmp_path, 0, True)]
