@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from rich.console import Console
 
-from drivetrain.cli.demo.chat import Chat, Problems, RequestFailed
+from drivetrain.cli.demo.chat import TEMPERATURE, Chat, Problems, RequestFailed
 from drivetrain.cli.demo.command import HELDOUT
 from drivetrain.cli.demo.evaluate import evaluate
 from drivetrain.cli.demo.experiment import Experiment, Plan
@@ -200,7 +200,7 @@ async def test_heldout_questions_are_not_recorded_and_sessions_are_named(world: 
     assert len(held) == 2 * len(heldout_questions())
     assert not any("x-session-id" in h for h in held)
     assert len(named) == 2
-    assert {request["temperature"] for request in world.requests} == {1.0}
+    assert {request["temperature"] for request in world.requests} == {TEMPERATURE}
 
 
 @pytest.mark.parametrize(("broken", "counted"), [("cut", "cut"), ("aborted", "aborted")])

@@ -9,6 +9,9 @@ from openai import AsyncOpenAI, OpenAIError
 from openai.types.chat import ChatCompletionMessageParam
 
 FINISHED = frozenset({"stop", "length"})
+TEMPERATURE = 0.7
+"""As many clients set it. At 1 a model this small wanders off in most of its replies, and what it wanders into is
+trained along with the rest."""
 
 
 class RequestFailed(RuntimeError):
@@ -65,7 +68,7 @@ class Chat:
     async def ask(
         self, messages: list[ChatCompletionMessageParam], max_tokens: int, headers: Mapping[str, str]
     ) -> Reply:
-        """Send a conversation at temperature 1 and read the reply to its end.
+        """Send a conversation and read the reply to its end.
 
         Raises:
             RequestFailed: no whole stream came back; it is counted.
@@ -88,7 +91,7 @@ class Chat:
         stream = await self._client.chat.completions.create(
             model=self.model,
             messages=messages,
-            temperature=1.0,
+            temperature=TEMPERATURE,
             max_tokens=max_tokens,
             stream=True,
             extra_headers=dict(headers),
