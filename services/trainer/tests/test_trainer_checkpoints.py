@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from drivetrain.common.store import BadCheckpoint, CheckpointStore, NoSpace, Probe
-from drivetrain.trainer import checkpoints as module
+from drivetrain.trainer import tensors as module
 from drivetrain.trainer.checkpoints import Checkpoints, TrainerState
 from drivetrain.trainer.lineage import Lineage
 from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, load_policy

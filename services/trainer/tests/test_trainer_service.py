@@ -26,7 +26,8 @@ from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.settings import resolve
 from drivetrain.common.store import CheckpointStore
 from drivetrain.common.tokens import pack_ids, pack_logprobs
-from drivetrain.trainer.app import build_model, scores_consumer, serve
+from drivetrain.trainer.app import build_model, serve
+from drivetrain.trainer.intake import scores_consumer
 from drivetrain.trainer.model import load_tokenizer
 from drivetrain.trainer.settings import TrainerSettings
 from drivetrain.trainer.telemetry import Meters
@@ -109,7 +110,7 @@ class World:
 
 @pytest.fixture
 def world(model_folder: Path, tmp_path: Path, meters: Meters, monkeypatch: pytest.MonkeyPatch) -> World:
-    for poll in ("drivetrain.trainer.app.POLL_S", "drivetrain.common.bus.handling.POLL_S"):
+    for poll in ("drivetrain.trainer.intake.POLL_S", "drivetrain.common.bus.handling.POLL_S"):
         monkeypatch.setattr(poll, 0.02)
     return World(model_folder, tmp_path / "store", meters)
 

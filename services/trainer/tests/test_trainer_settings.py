@@ -1,9 +1,10 @@
 """Settings: typed, and an option that would not be read is refused."""
 
 import pytest
+import torch
 
 from drivetrain.common.settings import BadSettings, resolve
-from drivetrain.trainer.app import base_name, build_recipe
+from drivetrain.trainer.app import base_name, build_recipe, compute_dtype
 from drivetrain.trainer.settings import TrainerSettings
 
 NEEDED = ["--policy", "demo", "--model", "m", "--store", "s"]
@@ -53,3 +54,19 @@ def test_opd_takes_a_wording_for_its_hints() -> None:
 def test_a_folder_is_named_by_its_absolute_path_and_a_hub_model_by_its_name() -> None:
     assert base_name("org/model") == "org/model"
     assert base_name(".").startswith("/")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "native", "dtype"),
+    [
+        ("float32", True, None),
+        ("bfloat16", False, torch.bfloat16),
+        ("auto", True, torch.bfloat16),
+        ("auto", False, None),
+    ],
+)
+def test_auto_calculates_in_bfloat16_only_where_that_is_native(
+    monkeypatch: pytest.MonkeyPatch, wanted: str, native: bool, dtype: torch.dtype | None
+) -> None:
+    monkeypatch.setattr("drivetrain.trainer.app.bfloat16_is_native", lambda device: native)
+    assert compute_dtype(settings("--precision.compute", wanted)) is dtype

@@ -6,34 +6,27 @@ from pathlib import Path
 import torch
 import transformers
 
-from drivetrain.common.bus import Bus, Consumer, Subscription, connect
+from drivetrain.common.bus import Bus, Consumer, connect
 from drivetrain.common.bus.handling import handle
 from drivetrain.common.errors import CannotStart
-from drivetrain.common.events import NewerVersion
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.store import BadCheckpoint, CheckpointStore
-from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.trainer.advantages import METHODS, Weights
 from drivetrain.trainer.batches import BatchRules
 from drivetrain.trainer.checkpoints import Checkpoints
 from drivetrain.trainer.hints import Tokenizer
 from drivetrain.trainer.inbox import Inbox, Memory
+from drivetrain.trainer.intake import intake
 from drivetrain.trainer.learner import Learner, Recipe
 from drivetrain.trainer.lineage import Lineage
 from drivetrain.trainer.losses import CORRECTIONS, Clip
-from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, load_policy, load_tokenizer
+from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, bfloat16_is_native, load_policy, load_tokenizer
 from drivetrain.trainer.scores import Limits, Scores
 from drivetrain.trainer.settings import HintSettings, TrainerSettings
 from drivetrain.trainer.telemetry import Meters
 from drivetrain.trainer.training import Pace, Studio, Trainer
 
 PROBE = "A probe of the weights: seven brown owls counted eleven ships at dawn, then slept."
-ACK_WAIT_S = 30.0
-POLL_S = 1.0
-MAX_DELIVER = 20
-"""A restart hands deliveries back and they count again; only a message that brings the trainer down gets here."""
-
-log = get_logger("trainer")
 
 
 async def start(lifecycle: Lifecycle, settings: TrainerSettings) -> None:
@@ -61,9 +54,16 @@ def build_model(settings: TrainerSettings) -> CausalPolicy:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     lora = Lora(settings.lora.rank, settings.lora.alpha) if settings.lora else None
-    autocast = torch.bfloat16 if settings.precision.compute == "bfloat16" else None
+    autocast = compute_dtype(settings)
     anchored = settings.kl.coefficient > 0
     return load_policy(settings.model, torch.float32, lora, anchored, autocast, settings.device)
+
+
+def compute_dtype(settings: TrainerSettings) -> torch.dtype | None:
+    """What layers calculate in, None for the weights' own float32."""
+    wanted = settings.precision.compute
+    native = wanted == "auto" and bfloat16_is_native(settings.device)
+    return torch.bfloat16 if wanted == "bfloat16" or native else None
 
 
 async def serve(
@@ -153,18 +153,6 @@ async def known_lineage(bus: Bus, checkpoints: Checkpoints) -> Lineage:
     return lineage
 
 
-def scores_consumer(settings: TrainerSettings) -> Consumer:
-    """Every scored turn of the policy; at least four batches may be open at once."""
-    return Consumer(
-        stream="SCORES",
-        durable=f"trainer-{settings.policy}-scores",
-        subjects=(f"turn.scored.*.{settings.policy}.>",),
-        ack_wait_s=ACK_WAIT_S,
-        max_deliver=MAX_DELIVER,
-        max_ack_pending=max(256, 4 * settings.batch.size),
-    )
-
-
 def weights_consumer(policy: str) -> Consumer:
     """What became of the policy's versions."""
     return Consumer(
@@ -173,33 +161,6 @@ def weights_consumer(policy: str) -> Consumer:
         subjects=tuple(f"weights.{fate}.{policy}.*" for fate in ("promoted", "held", "rolledback")),
         max_ack_pending=1,
     )
-
-
-async def intake(bus: Bus, settings: TrainerSettings, inbox: Inbox, lifecycle: Lifecycle) -> None:
-    """Read scores into the inbox until the service stops. Deliveries stay open until they are trained, so they are
-    kept alive here. A score of a newer schema halts the reading and makes the service unready; it is not lost."""
-    halted: list[str] = []
-    lifecycle.ready_when("SCORES is readable", lambda: not halted)
-    keeper = asyncio.create_task(_keep_alive(inbox))
-    lifecycle.stack.callback(keeper.cancel)
-    async with bus.consume(scores_consumer(settings)) as subscription:
-        while not lifecycle.stopping and not halted:
-            try:
-                await _receive(subscription, inbox, settings.batch.size)
-            except NewerVersion as error:
-                halted.append(str(error))
-                log.critical("scores are not read any more", reason=str(error))
-
-
-async def _receive(subscription: Subscription, inbox: Inbox, count: int) -> None:
-    for delivery in await subscription.fetch(count, POLL_S):
-        await inbox.receive(delivery)
-
-
-async def _keep_alive(inbox: Inbox) -> None:
-    while True:
-        await asyncio.sleep(ACK_WAIT_S / 3)
-        await inbox.keep_alive()
 
 
 async def _wake_at_stop(lifecycle: Lifecycle, trainer: Trainer) -> None:

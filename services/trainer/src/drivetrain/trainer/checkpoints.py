@@ -5,25 +5,21 @@ A checkpoint folder holds `model*.safetensors` (full weights under the model's o
 stream. The lineage lies beside the checkpoints as `lineage.json`.
 """
 
-import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 import torch
-from huggingface_hub import split_torch_state_dict_into_shards
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from drivetrain.common.store import BadCheckpoint, CheckpointStore, Manifest, Probe, file_entry
 from drivetrain.trainer.lineage import Lineage
 from drivetrain.trainer.model import CausalPolicy
 from drivetrain.trainer.position import Interval, Position
+from drivetrain.trainer.tensors import bytes_of, load_optimizer, load_tensors, optimizer_tensors, save_shards
 
 OPTIMIZER, TRAINABLE, STATE = "trainer/optimizer.safetensors", "trainer/trainable.safetensors", "trainer/state.json"
-RANDOM = "random_state"
-SHARD = "2GB"
 
 
 class TrainerState(msgspec.Struct, frozen=True):
@@ -62,15 +58,15 @@ class Checkpoints:
         """
         version, parent, step = place
         weights = {name: value.to(self._dtype).contiguous() for name, value in model.full_weights().items()}
-        extra = {OPTIMIZER: _optimizer_tensors(model, optimizer)}
+        extra = {OPTIMIZER: optimizer_tensors(model, optimizer)}
         if not self._resumes_from_weights(model):
             extra[TRAINABLE] = {name: value.contiguous() for name, value in model.trainable().items()}
-        with self.store.writing(self.policy, version, _bytes(weights, *extra.values())) as folder:
+        with self.store.writing(self.policy, version, bytes_of(weights, *extra.values())) as folder:
             (folder / "trainer").mkdir()
             for name, tensors in extra.items():
                 save_file(tensors, folder / name)
             (folder / STATE).write_bytes(msgspec.json.encode(state))
-            files = _save_shards(weights, folder)
+            files = save_shards(weights, folder)
             manifest = Manifest(
                 policy=self.policy,
                 version=version,
@@ -100,9 +96,9 @@ class Checkpoints:
         names = served if self._resumes_from_weights(model) else [TRAINABLE]
         tensors: dict[str, Tensor] = {}
         for name in names:
-            tensors |= _load(folder / name)
+            tensors |= load_tensors(folder / name)
         model.load_trainable(tensors)
-        _load_optimizer(model, optimizer, _load(folder / OPTIMIZER))
+        load_optimizer(model, optimizer, load_tensors(folder / OPTIMIZER))
 
     def _resumes_from_weights(self, model: CausalPolicy) -> bool:
         """Whether the served weights are exactly those in training: not an adapter's merge, nor rounded."""
@@ -163,45 +159,3 @@ class Checkpoints:
             stream.flush()
             os.fsync(stream.fileno())
         fresh.replace(self._lineage_file)
-
-
-def _save_shards(weights: dict[str, Tensor], folder: Path) -> list[Path]:
-    plan = split_torch_state_dict_into_shards(weights, max_shard_size=SHARD)
-    for name, keys in plan.filename_to_tensors.items():
-        save_file({key: weights[key] for key in keys}, folder / name, metadata={"format": "pt"})
-    files = [folder / name for name in plan.filename_to_tensors]
-    if plan.is_sharded:
-        index = folder / "model.safetensors.index.json"
-        index.write_text(json.dumps({"metadata": plan.metadata, "weight_map": plan.tensor_to_filename}))
-        files.append(index)
-    return files
-
-
-def _optimizer_tensors(model: CausalPolicy, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    tensors = {RANDOM: torch.get_rng_state()}
-    for name, parameter in model.named_trainable():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"{key}:{name}"] = value.contiguous()
-    return tensors
-
-
-def _load_optimizer(model: CausalPolicy, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    torch.set_rng_state(tensors.pop(RANDOM))
-    parameters = dict(model.named_trainable())
-    optimizer.state.clear()
-    for label, value in tensors.items():
-        key, _, name = label.partition(":")
-        parameter = parameters[name]
-        place = "cpu" if key == "step" and not optimizer.defaults.get("fused") else parameter.device
-        optimizer.state[parameter][key] = value.to(place)
-
-
-def _load(file: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(file)
-    except OSError as error:
-        raise BadCheckpoint(f"{file} cannot be read ({error}): remove that checkpoint") from error
-
-
-def _bytes(*groups: Mapping[str, Tensor]) -> int:
-    return int(1.02 * sum(t.numel() * t.element_size() for group in groups for t in group.values())) + (1 << 20)

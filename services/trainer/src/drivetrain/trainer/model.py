@@ -28,6 +28,14 @@ class Lora:
     alpha: float
 
 
+def bfloat16_is_native(device: str) -> bool:
+    """Whether a device multiplies bfloat16 in hardware; elsewhere it is slower than float32."""
+    if torch.device(device).type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    capabilities = torch.cpu.get_capabilities()
+    return any(bool(capabilities.get(name)) for name in ("avx512_bf16", "amx_bf16"))
+
+
 def load_tokenizer(model: str) -> Any:
     """The model's tokenizer, with its chat template.
 

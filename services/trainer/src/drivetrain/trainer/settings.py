@@ -82,10 +82,10 @@ class LoraSettings(Section):
 
 
 class PrecisionSettings(Section):
-    """Weights are trained in float32. `compute` is what the model's layers calculate in, `checkpoint` what they are
-    served in: give the replicas the same."""
+    """Weights are trained in float32. `compute` is what the model's layers calculate in (`auto`: bfloat16 where the
+    processor multiplies it natively), `checkpoint` what they are served in: give the replicas the same."""
 
-    compute: Literal["float32", "bfloat16"] = "float32"
+    compute: Literal["float32", "bfloat16", "auto"] = "float32"
     checkpoint: Literal["float32", "bfloat16"] = "float32"
 
 
