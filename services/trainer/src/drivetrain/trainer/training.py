@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from drivetrain.common.bus import Bus, BusError, Delivery
 from drivetrain.common.bus.handling import Unprocessable
-from drivetrain.common.events import WeightsCandidate, WeightsHeld, WeightsPromoted, WeightsRolledback
+from drivetrain.common.events import WeightsCandidate
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.store import Manifest, Probe
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.trainer.checkpoints import Checkpoints, TrainerState
+from drivetrain.trainer.fates import Unfollowable, follow
 from drivetrain.trainer.inbox import Inbox
 from drivetrain.trainer.learner import Interrupted, Learner, Step
 from drivetrain.trainer.lineage import Lineage
@@ -110,26 +111,15 @@ class Trainer:
 
     async def on_weights(self, delivery: Delivery) -> None:
         """Follow what became of a version; see `bus.handling` for the acknowledgement."""
-        event = delivery.event
-        if not isinstance(event, WeightsPromoted | WeightsHeld | WeightsRolledback):
-            raise Unprocessable(f"the trainer follows promoted, held and rolledback, not {type(event).__name__}")
-        if event.version not in self.lineage.versions:
-            self.lineage = self.lineage.reserve(event.version)
-            log.warning("a version that this store does not know", version=event.version, subject=delivery.subject)
-        elif isinstance(event, WeightsPromoted):
-            self.lineage = self.lineage.promote(event.version)
-        elif isinstance(event, WeightsRolledback):
-            if event.to not in self.lineage.versions:
-                raise Unprocessable(f"rolled back to version {event.to}, which this store does not know")
-            self._reject(event.version, event.to, event.reason)
-        elif self.lineage.versions[event.version].fate == "candidate":
-            self._reject(event.version, self.lineage.promoted, event.reason)
+        before = self.lineage
+        try:
+            self.lineage = follow(before, delivery.event)
+        except Unfollowable as error:
+            raise Unprocessable(str(error)) from error
+        if self.lineage.head != before.head:
+            log.warning("training goes elsewhere", after=delivery.subject, was=before.head, now=self.lineage.head)
         self._checkpoints.write_lineage(self.lineage)
         self.wake.set()
-
-    def _reject(self, version: int, back_to: int, reason: str) -> None:
-        self.lineage = self.lineage.reject(version, back_to)
-        log.warning("version rejected, training goes back", version=version, to=self.lineage.head, reason=reason)
 
     async def _load_head(self) -> None:
         head = self.lineage.head
@@ -219,15 +209,7 @@ class Trainer:
 
     async def _announce(self, manifest: Manifest) -> bool:
         """Publish a candidate, once; waits for the bus. False when the service stops meanwhile."""
-        candidate = WeightsCandidate(
-            policy=manifest.policy,
-            version=manifest.version,
-            at=time.time(),
-            parent=manifest.parent,
-            digest=manifest.digest(),
-            step=manifest.step,
-            metrics=manifest.metrics,
-        )
+        candidate = candidate_of(manifest, time.time())
         while True:
             try:
                 await self._bus.publish(candidate)
@@ -254,3 +236,16 @@ class Trainer:
         self._meters.waiting.set(len(self._inbox))
         self._meters.version.set(self.loaded)
         self._meters.awaiting.set(len(self.lineage.awaiting()))
+
+
+def candidate_of(manifest: Manifest, now: float) -> WeightsCandidate:
+    """The announcement of a stored checkpoint."""
+    return WeightsCandidate(
+        policy=manifest.policy,
+        version=manifest.version,
+        at=now,
+        parent=manifest.parent,
+        digest=manifest.digest(),
+        step=manifest.step,
+        metrics=manifest.metrics,
+    )
