@@ -18,7 +18,7 @@ class CombineSettings(Section):
 class HintSettings(Section):
     """How a hint reads in the teacher's prompt, right after the last message's own words."""
 
-    wording: str = Field("\n\n{hint}", pattern=r"\{hint\}")
+    wording: str = Field("\n{hint}", pattern=r"\{hint\}")
 
 
 class LossSettings(Section):

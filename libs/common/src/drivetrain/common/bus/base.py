@@ -45,7 +45,7 @@ class Delivery(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
     async def ack(self) -> None:
-        """Done: the result is stored. Waits for the server's confirmation."""
+        """Done: the result is stored. Waits for the server's confirmation; without one the message comes again."""
 
     async def nak(self) -> None:
         """Not done: deliver again at once, to any replica."""

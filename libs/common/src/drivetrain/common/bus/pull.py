@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as ClientSubscription
+from nats.errors import Error as NatsError
 
 from drivetrain.common.bus.base import Consumer, Delivery
 from drivetrain.common.bus.letters import letter, read
@@ -44,7 +45,11 @@ class NatsDelivery:
         self.event = read(self.subject, self._payload)
 
     async def ack(self) -> None:
-        await self._message.ack_sync(timeout=10)
+        try:
+            await self._message.ack_sync(timeout=10)
+        except (NatsError, TimeoutError) as error:
+            # Nothing is lost: the message comes again, and its result is found stored.
+            log.warning("ack not confirmed", subject=self.subject, consumer=self._consumer.durable, reason=repr(error))
 
     async def nak(self) -> None:
         await self._message.nak()
