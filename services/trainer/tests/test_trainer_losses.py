@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.trainer.losses import CORRECTIONS, Clip, Tokens, clipped_policy_loss, k3, token_losses
+from drivetrain.trainer.losses import ANCHORS, CORRECTIONS, Clip, Tokens, clipped_policy_loss, k2, k3, token_losses
 
 
 def policy_loss(ratio: float, advantage: float) -> tuple[float, bool]:
@@ -116,3 +116,25 @@ def test_splitting_a_response_changes_no_sum(rows: list[tuple[float, ...]], data
         return float((losses.policy + 0.1 * losses.kl).double().sum())
 
     assert total(rows) == pytest.approx(total(rows[:cut]) + total(rows[cut:]), rel=1e-4, abs=1e-4)
+
+
+def test_k2_values_and_clamp() -> None:
+    logp, reference = torch.tensor([-1.0, -1.0, -30.0]), torch.tensor([-1.0, -4.0, -1.0])
+    # d = 0, -3 and 29, which is clamped to 10
+    assert k2(logp, reference).tolist() == pytest.approx([0.0, 4.5, 50.0])
+
+
+def test_k2_pulls_the_harder_the_less_the_reference_would_say_a_token() -> None:
+    logp = torch.tensor([-1.0, -1.0], requires_grad=True)
+    k2(logp, torch.tensor([-2.0, -6.0])).sum().backward()
+    # the gradient of d²/2 in log π is -d: with d = -1 and -5 both tokens are pushed down, the second five times as hard
+    assert logp.grad is not None
+    assert logp.grad.tolist() == pytest.approx([1.0, 5.0])
+
+
+def test_the_anchor_is_chosen_by_name() -> None:
+    same = torch.tensor([-1.0])
+    tokens = Tokens(same, same, same, torch.tensor([0.0]), reference=torch.tensor([-3.0]))
+    losses = {name: token_losses(tokens, Clip(), CORRECTIONS["none"], 2.0, anchor) for name, anchor in ANCHORS.items()}
+    # d = -2: e^-2 + 2 - 1 and 4 / 2
+    assert {name: float(loss.kl) for name, loss in losses.items()} == pytest.approx({"k3": 1.1353353, "k2": 2.0})

@@ -19,7 +19,7 @@ from drivetrain.trainer.inbox import Inbox, Memory
 from drivetrain.trainer.intake import intake
 from drivetrain.trainer.learner import Learner, Recipe
 from drivetrain.trainer.lineage import Lineage
-from drivetrain.trainer.losses import CORRECTIONS, Clip
+from drivetrain.trainer.losses import ANCHORS, CORRECTIONS, Clip
 from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, bfloat16_is_native, load_policy, load_tokenizer
 from drivetrain.trainer.scores import Limits, Scores
 from drivetrain.trainer.settings import HintSettings, TrainerSettings
@@ -117,6 +117,7 @@ def build_recipe(settings: TrainerSettings) -> Recipe:
         kl=settings.kl.coefficient,
         max_grad_norm=settings.optimizer.max_grad_norm,
         micro_batch_tokens=settings.micro_batch_tokens,
+        anchor=ANCHORS[settings.kl.estimator],
     )
 
 

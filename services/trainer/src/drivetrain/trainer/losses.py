@@ -77,11 +77,21 @@ def k3(logp: Tensor, reference: Tensor) -> Tensor:
     return torch.exp(d) - d - 1
 
 
-def token_losses(tokens: Tokens, clip: Clip, correction: Correction, cap: float) -> TokenLosses:
+def k2(logp: Tensor, reference: Tensor) -> Tensor:
+    """`d²/2` with d = reference - logp, clamped to ±10. As a loss its gradient is that of KL(policy‖reference): the
+    stronger, the less the reference would ever say a token."""
+    return (reference - logp).clamp(-KL_LOG_RATIO_LIMIT, KL_LOG_RATIO_LIMIT).square() / 2
+
+
+Anchor = Callable[[Tensor, Tensor], Tensor]
+ANCHORS: dict[str, Anchor] = {"k3": k3, "k2": k2}
+
+
+def token_losses(tokens: Tokens, clip: Clip, correction: Correction, cap: float, anchor: Anchor = k3) -> TokenLosses:
     """The policy and KL terms of one turn's tokens; zero where the engine gave no logprob."""
     mask = ~torch.isnan(tokens.mu)
     mu = torch.where(mask, tokens.mu, tokens.old)
     w = correction(tokens.old, mu, cap) * mask
     policy, clipped = clipped_policy_loss(tokens.logp, tokens.old, tokens.advantage, clip)
-    anchor = torch.zeros_like(policy) if tokens.reference is None else k3(tokens.logp, tokens.reference)
-    return TokenLosses(policy=w * policy, kl=w * anchor, clipped=clipped & mask, mask=mask)
+    kl = torch.zeros_like(policy) if tokens.reference is None else anchor(tokens.logp, tokens.reference)
+    return TokenLosses(policy=w * policy, kl=w * kl, clipped=clipped & mask, mask=mask)

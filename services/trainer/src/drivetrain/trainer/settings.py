@@ -43,9 +43,11 @@ class CorrectionSettings(Section):
 
 
 class KlSettings(Section):
-    """The anchor (k3) to the frozen base model; 0 switches it off, and with it the guard against drift."""
+    """The anchor to the frozen base model; 0 switches it off, and with it the guard against drift. `k3` pulls towards
+    KL(base‖policy), `k2` towards KL(policy‖base)."""
 
     coefficient: float = Field(0.01, ge=0)
+    estimator: Literal["k3", "k2"] = "k3"
 
 
 class BatchSettings(Section):
