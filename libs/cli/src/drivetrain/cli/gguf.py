@@ -6,9 +6,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-from tokenizers import pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LlamaForCausalLM
+# Read when tqdm is imported: bars of the libraries would bury the one line that matters
+os.environ.setdefault("TQDM_DISABLE", "1")
+
+import torch  # noqa: E402
+from tokenizers import pre_tokenizers  # noqa: E402
+from transformers import (  # noqa: E402
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LlamaForCausalLM,
+)
 
 CHATML = Path(__file__).with_name("chatml.jinja")
 
