@@ -9,9 +9,9 @@ from typing import Any
 # Read when tqdm is imported: bars of the libraries would bury the one line that matters
 os.environ.setdefault("TQDM_DISABLE", "1")
 
-import torch  # noqa: E402
-from tokenizers import pre_tokenizers  # noqa: E402
-from transformers import (  # noqa: E402
+import torch
+from tokenizers import pre_tokenizers
+from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     GenerationConfig,
