@@ -8,7 +8,7 @@ import typer
 from drivetrain.cli.errors import CliError
 from drivetrain.cli.stack.config import PROXY_PORT
 
-SESSIONS = 220
+SESSIONS = 320
 MINUTES = 15.0
 HELDOUT = 72
 """All held-out questions that there are."""
