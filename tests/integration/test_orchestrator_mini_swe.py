@@ -38,7 +38,7 @@ SECRET = "a secret of this test alone"
 LIMIT_S = 60.0
 
 pytestmark = pytest.mark.skipif(
-    not (MINI / "mini").exists(), reason="mini-swe-agent is not installed in .harness/mini: run `make test`, which installs it"
+    not (MINI / "mini").exists(), reason="mini-swe-agent is not installed in .harness/mini: `make test` does that"
 )
 
 

@@ -19,7 +19,7 @@ class RolloutRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RolloutRequested(Event, frozen=True, kw_only=True):
-    """Run one task once with one harness. `task` is the content of a task file (see services/orchestrator/README.md)."""
+    """Run one task once with one harness. `task` is the content of a task file (services/orchestrator/README.md)."""
 
     STREAM: ClassVar[str] = "ROLLOUTS"
     PREFIX: ClassVar[str] = "rollout.requested"
