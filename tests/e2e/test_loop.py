@@ -30,7 +30,6 @@ def demo(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Result
     environment = {**os.environ, "DRIVETRAIN_HOME": str(home)}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=880)
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
-    print(ended.stdout)
     return read_result(home / "run")
 
 
@@ -55,13 +54,15 @@ async def events(demo: Result, tmp_path_factory: pytest.TempPathFactory) -> dict
     return {kind: [event for event in found if type(event) is kind] for kind in {type(event) for event in found}}
 
 
-def test_new_versions_went_live_and_nobody_noticed(demo: Result) -> None:
+def test_new_versions_went_live_and_nobody_noticed(demo: Result, capsys: pytest.CaptureFixture[str]) -> None:
     assert demo.version >= UPDATES
     assert len(demo.updates) >= UPDATES
     assert (demo.trouble.failed, demo.trouble.cut, demo.trouble.aborted) == (0, 0, 0), demo.trouble.details
     assert demo.held == []
     rewards = [round(update.metrics["reward_mean"], 2) for update in demo.updates]
-    print(f"held-out {demo.before.satisfied.share:.0%} -> {demo.after.satisfied.share:.0%}, reward by update {rewards}")
+    shares = f"{demo.before.satisfied.share:.0%} -> {demo.after.satisfied.share:.0%}"
+    with capsys.disabled():
+        print(f"\nshort demo: held-out {shares}, mean reward by update {rewards}")
 
 
 def test_every_turn_is_recorded_with_the_tokens_and_versions_of_the_engine(events: dict[type, list]) -> None:  # type: ignore[type-arg]
