@@ -1,6 +1,7 @@
 """Wires the trainer: model, store, bus, and its parts; see `training` for the order of things."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ from drivetrain.trainer.learner import Learner, Recipe
 from drivetrain.trainer.lineage import Lineage
 from drivetrain.trainer.losses import ANCHORS, CORRECTIONS, Clip
 from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, bfloat16_is_native, load_policy, load_tokenizer
+from drivetrain.trainer.schedule import learning_rate
 from drivetrain.trainer.scores import Limits, Scores
 from drivetrain.trainer.settings import HintSettings, TrainerSettings
 from drivetrain.trainer.telemetry import Meters
@@ -87,6 +89,7 @@ async def serve(
         Learner(model, build_optimizer(settings, model), build_recipe(settings)),
         lambda: build_model(settings),
         tokenizer.encode(PROBE, add_special_tokens=False),
+        partial(learning_rate, settings.optimizer.learning_rate, settings.optimizer.settle_steps),
     )
     pace = Pace(settings.max_ahead, settings.keep, settings.batch.max_staleness)
     lineage = await known_lineage(bus, checkpoints)

@@ -87,8 +87,14 @@ class Learner:
         with timed(seconds, "optimizer"):
             norm, skipped = self._apply(loss)
         metrics = figures(batch, sums, loss, norm) | {f"seconds_{name}": value for name, value in seconds.items()}
+        metrics["learning_rate"] = self.optimizer.param_groups[0]["lr"]
         metrics["tokens_per_second"] = sums.values["computed"] / max(1e-9, sum(seconds.values()))
         return Step(metrics, skipped)
+
+    def set_rate(self, rate: float) -> None:
+        """Use this learning rate from the next step on."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
 
     def _go_on(self) -> None:
         if self._interrupted():

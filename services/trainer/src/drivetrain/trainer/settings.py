@@ -67,9 +67,11 @@ class BatchSettings(Section):
 
 
 class OptimizerSettings(Section):
-    """AdamW."""
+    """AdamW. With `settle_steps` the learning rate is half of `learning_rate` after so many steps, a third after twice
+    as many, and so on: fast at first, then calm; without it, constant."""
 
     learning_rate: float = Field(2e-5, gt=0)
+    settle_steps: float | None = Field(None, gt=0)
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)

@@ -39,12 +39,14 @@ class Pace:
 
 @dataclass(frozen=True)
 class Studio:
-    """The model with what trains it: `fresh` loads the base model anew, `probe_ids` are the manifest's probe."""
+    """The model with what trains it: `fresh` loads the base model anew, `probe_ids` are the manifest's probe, `rate` is
+    the learning rate of each step of the lineage."""
 
     model: CausalPolicy
     learner: Learner
     fresh: Callable[[], CausalPolicy]
     probe_ids: Sequence[int]
+    rate: Callable[[int], float]
 
 
 class Trainer:
@@ -143,6 +145,7 @@ class Trainer:
 
     async def _train(self, batch: list[Sample]) -> None:
         version, started = self.loaded, time.monotonic()
+        self._studio.learner.set_rate(self._studio.rate(self.lineage.step))
         try:
             step = await asyncio.to_thread(self._studio.learner.step, batch, version, lambda: self._lifecycle.stopping)
         except Interrupted:

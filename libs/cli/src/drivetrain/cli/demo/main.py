@@ -26,11 +26,12 @@ POLICY = "default"
 
 RECIPES: dict[str, dict[str, str]] = {
     # Nine of ten early votes are "no": at full weight they push the model away from everything it says. The hint says
-    # where to go, so it leads; the vote helps. Small steps and a firm anchor keep the replies answers.
+    # where to go, so it leads; the vote helps. Steps that get smaller and a firm anchor keep the replies answers.
     "combine": {
         "COMBINE__RL": "0.5",
         "KL__COEFFICIENT": "0.05",
-        "OPTIMIZER__LEARNING_RATE": "1e-5",
+        "OPTIMIZER__LEARNING_RATE": "3e-5",
+        "OPTIMIZER__SETTLE_STEPS": "5",
         "PRECISION__COMPUTE": "auto",
     },
 }
