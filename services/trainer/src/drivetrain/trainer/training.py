@@ -172,7 +172,7 @@ class Trainer:
         self.lineage = self.lineage.grow(version, parent, number)
         self._checkpoints.write_lineage(self.lineage)
         self.loaded = version
-        log.info("step", version=version, step=number, **{name: round(v, 4) for name, v in step.metrics.items()})
+        log.info("step", version=version, step=number, **{name: float(f"{v:.4g}") for name, v in step.metrics.items()})
         if await self._announce(manifest):
             await self._inbox.finish(batch)
         pinned = {self.lineage.head, self.lineage.promoted, *self.lineage.awaiting()}
