@@ -9,7 +9,7 @@ SOURCES := $(PACKAGES:%=%/src) services/weights/vllm-plugin/src
 VLLM_READY := .venv-vllm/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-fast test-all lint format bench clean
+.PHONY: help setup demo test test-fast lint format bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,8 +24,6 @@ test: setup .venv-tools/.ready .harness/mini/.ready ## run the whole suite again
 
 test-fast: .venv/.ready .venv-tools/.ready ## run what needs no vLLM and no harness
 	$(BIN)/python -m pytest -m "not vllm and not slow" $(ARGS)
-
-test-all: test ## everything that `test` leaves out for time as well
 
 lint: .venv/.ready ## style, types and layers
 	$(BIN)/ruff check .

@@ -36,6 +36,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         return ".".join([self.PREFIX, *self.subject_tokens(shards)])
 
     def subject_tokens(self, shards: int) -> list[str]:
+        """What follows `PREFIX` in the subject; every event defines it."""
         raise NotImplementedError(f"{type(self).__name__} defines no subject")
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -27,5 +27,5 @@ class Signal(Event, frozen=True, kw_only=True):
     reason: FinishReason | None = None
     at: float
 
-    def subject(self, shards: int = 1) -> str:
-        return f"signal.{self.kind}.{shard_of(self.session, shards)}.{self.policy}.{self.session}.{self.id}"
+    def subject_tokens(self, shards: int) -> list[str]:
+        return [self.kind, shard_of(self.session, shards), self.policy, self.session, self.id]
