@@ -12,8 +12,10 @@ from drivetrain.common.identity import new_id, session_id
 from drivetrain.proxy.capture import Captured, followed, known_turn
 from drivetrain.proxy.engines.base import Engine, EngineBroke, EngineError, EngineRefused, EngineUnavailable
 from drivetrain.proxy.errors import ContextExceeded, Refused
+from drivetrain.proxy.grammar import held_to_calls
 from drivetrain.proxy.lineage import candidates, digest_of, extend, next_state, rolling
 from drivetrain.proxy.metrics import DRIFT, FIRST_TOKEN, IN_FLIGHT, INEXACT, OVERHEAD, TURNS
+from drivetrain.proxy.prompts import Prompt
 from drivetrain.proxy.recorder import Recorder
 from drivetrain.proxy.rendering import Rendering
 from drivetrain.proxy.replies import Call, Piece, ReplyReader
@@ -28,6 +30,15 @@ class Opened(msgspec.Struct, frozen=True):
 
     turn: str
     session: str
+    prompt_ids: list[int]
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """Sampled tokens with their logprobs and texts, before the pieces that they complete; only if asked for."""
+
+    ids: list[int]
+    logprobs: list[float | None]
+    texts: list[str]
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +48,10 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     completion_tokens: int
     cached: int | None
+    stopped_by: str | None
 
 
-Reply = AsyncGenerator[Opened | Piece | Call | Finished, None]
+Reply = AsyncGenerator[Opened | Tokens | Piece | Call | Finished, None]
 
 
 class Gateway:
@@ -98,22 +110,31 @@ class Gateway:
                 yield call
             yield self._finished(captured)
 
+    async def count(self, ask: Ask) -> int:
+        """How many tokens the prompt of this ask has, rendered anew.
+
+        Raises:
+            Refused: the chat template cannot write it.
+        """
+        return len((await self._prompt(ask, None)).ids)
+
     async def _prepare(self, caller: Caller, ask: Ask, now: float) -> Captured:
-        if ask.tools and not self._rendering.template.renders_tools:
-            raise Refused(400, "this model's chat template has no place for tools", param="tools")
         if caller.rollout:
             sampling = for_rollout(ask.sampling, self._rollout_temperature)
             ask = msgspec.structs.replace(ask, sampling=sampling)
-        digests = rolling(caller.scope, ask.messages)
+        if isinstance(ask.prompt, list):
+            text = self._rendering.text(ask.prompt)
+            ask = msgspec.structs.replace(ask, messages=[{"role": "user", "content": text}])
+        digests = rolling(scope_of(caller, ask), ask.messages)
         past = await self._sessions.find(candidates(digests, ask.messages))
-        same_tools = past is not None and past.known.tools == digest_of(ask.tools)
-        try:
-            prompt = await self._rendering.prompt(ask.messages, ask.tools, past, same_tools=same_tools)
-        except BadConversation as error:
-            raise Refused(400, str(error), param="messages") from error
+        prompt = await self._prompt(ask, past)
         limit = self._context_tokens()
         if len(prompt.ids) >= limit:
             raise ContextExceeded(len(prompt.ids), limit)
+        template = self._rendering.template
+        if ask.must_call:
+            reasons_first = template.starts_in_reasoning(prompt.ids)
+            ask = held_to_calls(ask, json_calls=template.json_calls, reasons_first=reasons_first)
         DRIFT.labels(prompt.drift).inc()
         await self._note_next_state(caller, ask, past, now)
         turn = new_id()
@@ -124,18 +145,32 @@ class Gateway:
             ask=msgspec.structs.replace(ask, sampling=capped(ask.sampling, len(prompt.ids), limit)),
             prompt=prompt,
             past=past,
-            reader=ReplyReader(self._rendering.template, turn, prompt.ids, ask.tools, ask.stop),
+            reader=ReplyReader(template, turn, prompt.ids, ask.tools, ask.stop, chat=ask.prompt is None),
             started_at=now,
         )
+
+    async def _prompt(self, ask: Ask, past: Past | None) -> Prompt:
+        if ask.tools and not self._rendering.template.renders_tools:
+            raise Refused(400, "this model's chat template has no place for tools", param="tools")
+        same_tools = past is not None and past.known.tools == digest_of(ask.tools)
+        try:
+            if ask.prompt is not None:
+                return self._rendering.raw(ask.prompt)
+            return await self._rendering.prompt(ask.messages, ask.tools, past, same_tools=same_tools)
+        except BadConversation as error:
+            raise Refused(400, str(error), param="messages" if ask.prompt is None else "prompt") from error
 
     async def _sampled(self, captured: Captured, parameters: dict[str, Any], arrived: float) -> Reply:
         prompt, reader = captured.prompt.ids, captured.reader
         async with self._engine.generate(captured.turn, captured.session, prompt, parameters) as stream:
             FIRST_TOKEN.observe(max(self._clock() - arrived, 0.0))
             captured.replica = stream.replica
-            yield Opened(captured.turn, captured.session)
+            yield Opened(captured.turn, captured.session, prompt)
             async for sampled in stream:
                 captured.take(sampled)
+                if captured.ask.tokens:
+                    texts = [self._rendering.text([i]) for i in sampled.ids]
+                    yield Tokens(list(sampled.ids), list(sampled.logprobs), texts)
                 for piece in reader.feed(sampled.ids):
                     yield piece
         if captured.engine_finish is None:
@@ -173,7 +208,7 @@ class Gateway:
         if captured.caller.consent == "off":
             return
         known = known_turn(event, len(captured.ask.messages) + 1, digest_of(captured.ask.tools))
-        before = rolling(captured.caller.scope, captured.ask.messages)[-1]
+        before = rolling(scope_of(captured.caller, captured.ask), captured.ask.messages)[-1]
         await self._sessions.remember(known, extend(before, event.reply))
         if captured.caller.done and (n := await self._sessions.next_state(known.turn, "ended")):
             self._recorder.record(followed(known, n, [], trainable=True, now=self._clock()))
@@ -184,7 +219,13 @@ class Gateway:
             prompt_tokens=len(captured.prompt.ids),
             completion_tokens=len(captured.reader.ids),
             cached=captured.cached,
+            stopped_by=captured.reader.stopped_by,
         )
+
+
+def scope_of(caller: Caller, ask: Ask) -> str:
+    """Where the ask's conversation is looked up. Texts that are continued never meet conversations."""
+    return caller.scope if ask.prompt is None else f"{caller.scope}\0text"
 
 
 def _refusal(error: EngineError) -> Refused:

@@ -8,7 +8,7 @@ from typing import Any
 from drivetrain.common.events import Message
 from drivetrain.proxy.lineage import text_of
 from drivetrain.proxy.prompts import Prompt, build
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.templates import BadConversation, Template
 from drivetrain.proxy.turns import Past
 
 
@@ -29,6 +29,23 @@ class Rendering:
             return build(self.template, messages, tools, past, same_tools=same_tools)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._beside_loop, messages, tools, past, same_tools)
+
+    def raw(self, prompt: str | list[int]) -> Prompt:
+        """A prompt that is no conversation: token ids as they are, or a text's.
+
+        Raises:
+            BadConversation: empty, or a token that the model does not have.
+        """
+        ids = prompt if isinstance(prompt, list) else list(self.template.tokenizer.encode(prompt))
+        if not ids:
+            raise BadConversation("the prompt is empty")
+        if isinstance(prompt, list) and not all(0 <= i < len(self.template.tokenizer) for i in ids):
+            raise BadConversation(f"token ids must be in [0, {len(self.template.tokenizer)})")
+        return Prompt(ids=ids, shared=0, drift="root")
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What token ids say, special tokens included."""
+        return str(self.template.tokenizer.decode(list(ids)))
 
     def close(self) -> None:
         """End the thread."""

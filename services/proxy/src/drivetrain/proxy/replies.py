@@ -64,16 +64,18 @@ class StopCut:
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops, self._held, self._over = list(stops), "", False
+        self.matched: str | None = None
 
     def feed(self, text: str) -> str:
         """The part of the text so far that certainly precedes any stop string."""
         if self._over or not self._stops:
             return "" if self._over else text
         text = self._held + text
-        found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
+        found = [(at, stop) for at, stop in ((text.find(stop), stop) for stop in self._stops) if at >= 0]
         if found:
+            at, self.matched = min(found)
             self._over, self._held = True, ""
-            return text[: min(found)]
+            return text[:at]
         keep = len(text) - beginning_of(text, self._stops)
         self._held = text[keep:]
         return text[:keep]
@@ -91,12 +93,20 @@ class ReplyReader:
     """
 
     def __init__(
-        self, template: Reads, turn: str, prompt: list[int], tools: list[dict[str, Any]], stop: Sequence[str] = ()
+        self,
+        template: Reads,
+        turn: str,
+        prompt: list[int],
+        tools: list[dict[str, Any]],
+        stop: Sequence[str] = (),
+        *,
+        chat: bool = True,
     ) -> None:
+        """Without `chat` the whole reply is content: it continues a text, not a conversation."""
         self._template, self._turn, self._prompt, self._tools = template, turn, prompt, tools
         self._decoder = Decoder(template.tokenizer, template.hidden_ids)
         self._cut = StopCut(stop)
-        self._state = "reasoning" if template.starts_in_reasoning(prompt) else "start"
+        self._state = "reasoning" if chat and template.starts_in_reasoning(prompt) else "start" if chat else "content"
         self._trim = self._state == "reasoning"
         self._pending = ""
         self._shown: dict[str, list[str]] = {"content": [], "reasoning": []}
@@ -115,6 +125,11 @@ class ReplyReader:
         if self._state == "tools":
             return pieces + self._piece("content", self._read_calls(held))
         return pieces + self._piece("reasoning" if self._state == "reasoning" else "content", held)
+
+    @property
+    def stopped_by(self) -> str | None:
+        """The stop string that ended the text, if one did."""
+        return self._cut.matched
 
     @property
     def message(self) -> Message:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from drivetrain.common.events import Sampling
+from drivetrain.proxy import grammar
 
 NEUTRAL: dict[str, float] = {
     "min_p": 0.0,
@@ -19,8 +20,10 @@ GREEDY_BELOW = 1e-5
 
 
 def for_rollout(sampling: Sampling, temperature: float) -> Sampling:
-    """A rollout's sampling follows the policy, not the harness: plain sampling at one temperature."""
-    return msgspec.structs.replace(sampling, temperature=temperature, top_p=1.0, top_k=0, other={})
+    """A rollout's sampling follows the policy, not the harness: plain sampling at one temperature. Only a form that
+    the harness needs its replies to have stays."""
+    form = {name: value for name, value in sampling.other.items() if name == grammar.PARAMETER}
+    return msgspec.structs.replace(sampling, temperature=temperature, top_p=1.0, top_k=0, other=form)
 
 
 def inexact_because(sampling: Sampling) -> str:
@@ -35,6 +38,8 @@ def inexact_because(sampling: Sampling) -> str:
     reasons += [name for name, neutral in NEUTRAL.items() if sampling.other.get(name, neutral) != neutral]
     if sampling.other.get("logit_bias"):
         reasons.append("logit_bias")
+    if sampling.other.get(grammar.PARAMETER):
+        reasons.append("grammar")
     return ", ".join(reasons)
 
 

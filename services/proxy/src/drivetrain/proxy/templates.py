@@ -18,6 +18,9 @@ STREAMABLE = frozenset(
 )
 """Renderers whose replies mark reasoning with <think> and tool calls with <tool_call>, so that they can be streamed."""
 
+JSON_CALLS = frozenset(("default", "qwen3", "prime-qwen3"))
+"""Renderers whose tool calls are JSON with name and arguments inside <tool_call>, so that a call can be required."""
+
 _PROBE_TOOL = {"type": "function", "function": {"name": "probe", "description": "", "parameters": {"type": "object"}}}
 
 
@@ -44,6 +47,7 @@ class Template:
         hidden = set(self.tokenizer.all_special_ids) - self._marker_ids()
         self.hidden_ids = frozenset(hidden | set(self.stop_ids))
         self.renders_tools = self._probe_tools()
+        self.json_calls = self.renderer.config.name in JSON_CALLS
 
     def render(self, messages: Sequence[Message], tools: list[dict[str, Any]], *, generation: bool = True) -> list[int]:
         """The token ids of a conversation, by default up to where the next reply begins.

@@ -1,5 +1,6 @@
 """The records that pass between the proxy's rooms: who asks, what is asked, and what is known of earlier turns."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -30,14 +31,28 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for one reply, whatever dialect it came in."""
+    """A request for one reply, whatever dialect it came in; messages and tools in the form of OpenAI chat.
 
+    `model` names the policy. `prompt` is text or token ids to be continued as they are: then there are no messages.
+    `must_call` names the tools of which the reply has to call one. `tokens` asks for ids and logprobs with the reply.
+    `usage_chunk` asks for the usage at the end of a stream, in dialects that send it on request only.
+    `replies` siblings are wanted and this is number `sibling` of them. `hints` are the body's own words on who speaks:
+    session_id, turn_type, session_done, user_id, prompt_cache_key.
+    """
+
+    model: str
     messages: list[Message]
+    prompt: str | list[int] | None = None
     tools: list[dict[str, Any]] = []
+    must_call: list[str] = []
     sampling: Sampling = Sampling()
     stop: list[str] = []
     stream: bool = False
     usage_chunk: bool = False
+    tokens: bool = False
+    replies: int = 1
+    sibling: int = 0
+    hints: Mapping[str, str] = {}
 
 
 class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):

@@ -138,6 +138,7 @@ def read(data: bytes, policy: str) -> Ask:
         raise Refused(404, message, param="model", code="model_not_found")
     _check_tools(body.messages)
     return Ask(
+        model=body.model,
         messages=raw["messages"],
         tools=raw.get("tools", []) if body.tool_choice != "none" else [],
         sampling=_sampling(body),
