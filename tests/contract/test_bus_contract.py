@@ -264,6 +264,41 @@ async def test_a_handler_acks_what_it_finished_and_buries_what_it_cannot_do(bus:
         assert list(await subscription.fetch(10, 0.2)) == []
 
 
+async def replayed(bus: Bus, subject: str, since: float = 0.0) -> list[str]:
+    found = [stored async for stored in bus.replay("SCORES", subject, since)]
+    assert [stored.sequence for stored in found] == sorted(stored.sequence for stored in found)
+    return [stored.event.turn for stored in found]  # type: ignore[attr-defined]
+
+
+async def test_a_replay_reads_every_event_in_stream_order_and_only_its_subjects(bus: Bus, policy: str) -> None:
+    turns = [f"{number:04d}" for number in range(600)]
+    for turn in turns:
+        await bus.publish(score(policy, turn, session=f"s{int(turn) % 2}"))
+        await bus.publish(score("x" + policy, turn))
+    assert await replayed(bus, f"turn.scored.*.{policy}.>") == turns
+    assert await replayed(bus, f"turn.scored.*.{policy}.s1.>") == turns[1::2]
+    assert await replayed(bus, f"turn.scored.*.{policy}.s2.>") == []
+
+
+async def test_a_replay_begins_at_its_time_and_ends_where_the_stream_did(bus: Bus, policy: str) -> None:
+    await bus.publish(score(policy, "old"))
+    between = time.time()
+    await bus.publish(score(policy, "new"))
+    reading = bus.replay("SCORES", f"turn.scored.*.{policy}.>", between)
+    first = await anext(reading)
+    await bus.publish(score(policy, "later"))
+    assert [first.event.turn, *[s.event.turn async for s in reading]] == ["new"]  # type: ignore[attr-defined]
+    assert await replayed(bus, f"turn.scored.*.{policy}.>", time.time() + 60) == []
+
+
+async def test_a_replay_leaves_out_what_cannot_be_read(bus: Bus, policy: str) -> None:
+    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.bad.1", b"\x81\xa1v\x01")
+    newer = encode(score(policy, "new")).replace(b"\xa1v\x01", b"\xa1v\x02", 1)
+    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.new.1", newer)
+    await bus.publish(score(policy, "good"))
+    assert await replayed(bus, f"turn.scored.*.{policy}.>") == ["good"]
+
+
 async def test_an_unreachable_server_is_named_with_the_remedy() -> None:
     with pytest.raises(BusError, match=r"no NATS server answers at nats://127.0.0.1:9: start one or set bus.url"):
         await connect(BusSettings(url="nats://127.0.0.1:9"), timeout_s=0.3)

@@ -3,7 +3,7 @@
 Two implementations keep one contract (tests/contract): `NatsBus` on JetStream and `MemoryBus` for unit tests.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -106,6 +106,16 @@ class Bus(Protocol):
 
     async def get(self, stream: str, subject: str) -> Stored | None:
         """The last event of one subject, from the stream's leader."""
+
+    def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
+        """Every event of the subjects that match (wildcards allowed), in stream order, from the first one stored at
+        `since` (unix seconds) to the one that was the last when the reading began. What this code cannot read is left
+        out. Not read-your-writes on a cluster.
+
+        Raises:
+            BusError: the bus went away; what was yielded until then is good.
+        """
+        ...
 
     async def close(self) -> None:
         """Finish pending publishes and disconnect."""

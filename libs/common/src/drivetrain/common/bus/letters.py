@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 
-from drivetrain.common.events import DeadLetter, Event, decode, event_type
+from drivetrain.common.bus.base import Stored
+from drivetrain.common.events import DeadLetter, Event, InvalidEvent, NewerVersion, decode, event_type
+from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import HEADER, current_traceparent
+
+log = get_logger("bus")
 
 
 def read(subject: str, payload: bytes) -> Event:
@@ -14,6 +18,15 @@ def read(subject: str, payload: bytes) -> Event:
         NewerVersion: stop the consumer.
     """
     return decode(payload, event_type(subject))
+
+
+def readable(subject: str, payload: bytes, sequence: int, headers: dict[str, str]) -> Stored | None:
+    """A stored event, or None if this code cannot read it: the consumers of its stream deal with that."""
+    try:
+        return Stored(read(subject, payload), subject, sequence, headers)
+    except (InvalidEvent, NewerVersion) as error:
+        log.warning("left out of a replay", subject=subject, sequence=sequence, reason=str(error))
+        return None
 
 
 def letter(

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from drivetrain.common.bus.base import BusError, Consumer, Delivery, Stored
-from drivetrain.common.bus.letters import letter, read, with_trace
+from drivetrain.common.bus.letters import letter, read, readable, with_trace
 from drivetrain.common.bus.streams import STREAMS
 from drivetrain.common.events import DeadLetter, Event, InvalidEvent, encode
 
@@ -18,6 +18,7 @@ class _Record:
     payload: bytes
     sequence: int
     headers: dict[str, str]
+    at: float
 
 
 @dataclass
@@ -50,7 +51,7 @@ class MemoryBus:
             raise BusError(f"there is no stream {stream}")
         if stream != "DEAD" and any(record.subject == subject for record in records):
             return None
-        records.append(_Record(subject, payload, len(records) + 1, dict(headers or {})))
+        records.append(_Record(subject, payload, len(records) + 1, dict(headers or {}), time.time()))
         self.changed.set()
         return len(records)
 
@@ -70,6 +71,13 @@ class MemoryBus:
     async def get(self, stream: str, subject: str) -> Stored | None:
         found = await self.last(stream, subject)
         return found[0] if found else None
+
+    async def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
+        for record in tuple(self.streams[stream]):
+            if record.at >= since and matches(record.subject, subject):
+                stored = readable(record.subject, record.payload, record.sequence, record.headers)
+                if stored is not None:
+                    yield stored
 
     async def close(self) -> None:
         """Nothing is pending in memory."""

@@ -25,6 +25,7 @@ from nats.js.errors import APIError, NotFoundError
 from drivetrain.common.bus.base import BusError, Consumer, Stored
 from drivetrain.common.bus.letters import letter, read, with_trace
 from drivetrain.common.bus.pull import NatsSubscription
+from drivetrain.common.bus.reading import last, replay
 from drivetrain.common.bus.streams import OBJECTS, STREAMS, StreamSpec
 from drivetrain.common.events import DeadLetter, Event, encode
 from drivetrain.common.settings import BusSettings
@@ -117,28 +118,7 @@ class NatsBus:
             await listener.unsubscribe()
 
     async def last(self, stream: str, subject: str) -> list[Stored]:
-        inbox: asyncio.Queue[Msg] = asyncio.Queue()
-        reply = self.client.new_inbox()
-        subscription = await self.client.subscribe(reply, cb=inbox.put)
-        found: list[Stored] = []
-        try:
-            request = json.dumps({"multi_last": [subject]}).encode()
-            await self.client.publish(f"$JS.API.DIRECT.GET.{stream}", request, reply=reply)
-            while True:
-                message = await asyncio.wait_for(inbox.get(), timeout=10)
-                headers = dict(message.headers or {})
-                status = headers.get("Status")
-                if status in ("204", "404"):
-                    return sorted(found, key=lambda stored: stored.sequence)
-                if status:
-                    raise BusError(f"{stream} cannot list {subject}: {status} {headers.get('Description', '')}")
-                payload = await self.payload_of(message.data, headers)
-                at = headers["Nats-Subject"]
-                found.append(Stored(read(at, payload), at, int(headers["Nats-Sequence"]), headers))
-        except TimeoutError as error:
-            raise BusError(f"{stream} did not answer for {subject} within 10 s") from error
-        finally:
-            await subscription.unsubscribe()
+        return await last(self, stream, subject)
 
     async def get(self, stream: str, subject: str) -> Stored | None:
         try:
@@ -150,6 +130,9 @@ class NatsBus:
         headers = dict(message.headers or {})
         payload = await self.payload_of(message.data or b"", headers)
         return Stored(read(subject, payload), subject, message.seq or 0, headers)
+
+    def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
+        return replay(self, stream, subject, since)
 
     async def close(self) -> None:
         await self.client.drain()

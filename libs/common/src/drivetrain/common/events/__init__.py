@@ -23,7 +23,7 @@ from drivetrain.common.events.rollouts import (
 )
 from drivetrain.common.events.scores import RolloutScored, TurnScored, Vote
 from drivetrain.common.events.signals import Signal
-from drivetrain.common.events.turns import Sampling, Span, TurnFollowed, TurnRecorded
+from drivetrain.common.events.turns import Place, Sampling, Span, TurnFollowed, TurnRecorded
 from drivetrain.common.events.weights import (
     WeightsCandidate,
     WeightsHeld,
@@ -39,6 +39,7 @@ __all__ = [
     "InvalidEvent",
     "Message",
     "NewerVersion",
+    "Place",
     "RolloutFinished",
     "RolloutRef",
     "RolloutRequested",

@@ -27,13 +27,23 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     other: dict[str, Any] = {}
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a turn stands in its conversation, so that the proxy finds it again: `line` is a digest of all messages up
+    to and with the reply, `depth` their number, `tools` a digest of the tools."""
+
+    line: str
+    depth: int
+    tools: str
+
+
 class TurnRecorded(Event, frozen=True, kw_only=True):
     """One model call, exactly as sampled.
 
     `prompt_ids` holds only the prompt tokens that follow the parent turn's last response token (all of them when
     there is no parent); the whole prompt is the concatenation along the chain of parents. `messages` likewise holds
-    only the messages after the parent's reply. Token ids are little-endian int32 bytes, logprobs float32 bytes, one
-    per response token, as the engine sampled (processed, so after temperature).
+    only the messages after the parent's reply, and `tools` is empty with a parent: they are those of the chain's first
+    turn. Token ids are little-endian int32 bytes, logprobs float32 bytes, one per response token, as the engine
+    sampled (processed, so after temperature).
     """
 
     STREAM: ClassVar[str] = "TURNS"
@@ -58,6 +68,7 @@ class TurnRecorded(Event, frozen=True, kw_only=True):
     messages: list[Message]
     reply: Message
     tools: list[dict[str, Any]] = []
+    place: Place | None = None
     consent: Literal["record", "train"] = "train"
     replica: str = ""
     rollout: RolloutRef | None = None
@@ -69,7 +80,8 @@ class TurnRecorded(Event, frozen=True, kw_only=True):
 
 
 class TurnFollowed(Event, frozen=True, kw_only=True):
-    """The n-th next state of a turn: every message the world sent after the reply, or that nothing will come.
+    """The n-th next state of a turn: every message the world sent after the reply, or that nothing will come. A
+    conversation that goes on after `idle` brings its messages as the next n.
 
     `before` is the turn's own new messages (what the reply answered) and `reply` the reply, so that a rule needs no
     second read. `trainable` is false for side turns, for replies the engine could not record exactly, for aborted
