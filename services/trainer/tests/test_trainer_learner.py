@@ -64,6 +64,20 @@ def gradients(policy: CausalPolicy, recipe: Recipe, batch: list[Sample]) -> torc
     return seen[0]
 
 
+def test_a_base_teacher_says_the_same_after_the_policy_has_moved(model_folder: Path) -> None:
+    hinted = replace(sample(model_folder, reward=0.0), teacher_ids=(3, 10, 20, 99, 98, 97, 30))
+    base = logprobs(model_folder, Item(hinted.teacher_ids or (), hinted.response_ids))
+    policy = policy_of(model_folder)
+    learner = learner_of(policy, replace(RECIPE, method=METHODS["opd"], base_teacher=True), lr=1e-2)
+    learner.step([hinted], version=0)
+    with torch.no_grad():
+        [rows] = micro_batches(rows_of([Item(hinted.prompt_ids, hinted.response_ids)]), 1000)
+        now = policy.scorer(rows).logprobs[0].tolist()
+    assert now != pytest.approx(list(hinted.logprobs), abs=0.05)
+    expected = sum(b - n for b, n in zip(base, now, strict=True)) / 3
+    assert learner.step([hinted], version=1).metrics["advantage_mean"] == pytest.approx(expected, abs=1e-3)
+
+
 def test_packed_and_padded_logprobs_equal_the_plain_models(model_folder: Path) -> None:
     first = Item((3, 4, 5), (6, 7), temperature=0.7)
     second = Item((3, 4, 5, 6, 7, 8), (9,), temperature=1.0)

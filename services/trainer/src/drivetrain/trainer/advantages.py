@@ -12,7 +12,7 @@ from torch import Tensor, full_like, zeros_like
 @dataclass(frozen=True)
 class Signals:
     """What is known of one turn. `old` and `teacher` are log-probabilities of its T response tokens, detached:
-    under the weights at the batch's start, and under the same weights with the hint in the prompt (None: no hint)."""
+    under the weights at the batch's start, and under the teacher's with the hint in the prompt (None: no hint)."""
 
     reward: float
     old: Tensor
@@ -50,7 +50,7 @@ def binary(signals: Signals, weights: Weights) -> Tensor:
 
 
 def opd(signals: Signals, weights: Weights) -> Tensor:
-    """How much likelier the token was to the policy that had read the hint; 0 without a hint."""
+    """How much likelier the token was to the teacher, who had read the hint; 0 without a hint."""
     if signals.teacher is None:
         return zeros_like(signals.old)
     return signals.teacher - signals.old

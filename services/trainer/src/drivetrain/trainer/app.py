@@ -57,7 +57,7 @@ def build_model(settings: TrainerSettings) -> CausalPolicy:
         torch.set_num_threads(settings.threads)
     lora = Lora(settings.lora.rank, settings.lora.alpha) if settings.lora else None
     autocast = compute_dtype(settings)
-    anchored = settings.kl.coefficient > 0
+    anchored = settings.kl.coefficient > 0 or base_teacher(settings)
     return load_policy(settings.model, torch.float32, lora, anchored, autocast, settings.device)
 
 
@@ -121,7 +121,13 @@ def build_recipe(settings: TrainerSettings) -> Recipe:
         max_grad_norm=settings.optimizer.max_grad_norm,
         micro_batch_tokens=settings.micro_batch_tokens,
         anchor=ANCHORS[settings.kl.estimator],
+        base_teacher=base_teacher(settings),
     )
+
+
+def base_teacher(settings: TrainerSettings) -> bool:
+    """Whether hints are read by the base model rather than by the policy."""
+    return settings.hint is not None and settings.hint.teacher == "base"
 
 
 def build_optimizer(settings: TrainerSettings, model: CausalPolicy) -> torch.optim.Optimizer:

@@ -31,7 +31,8 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a batch becomes a gradient. `cap` bounds the correction; `kl` weighs the `anchor` (0: none)."""
+    """How a batch becomes a gradient. `cap` bounds the correction; `kl` weighs the `anchor` (0: none); the teacher is
+    the policy at the batch's start, or with `base_teacher` the frozen reference."""
 
     method: Method
     weights: Weights
@@ -42,6 +43,7 @@ class Recipe:
     max_grad_norm: float
     micro_batch_tokens: int = 2048
     anchor: Anchor = k3
+    base_teacher: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,10 @@ class Learner:
             for number, sample in enumerate(batch)
             if sample.teacher_ids is not None
         }
-        return self._score(self.policy.scorer, hinted)
+        if not self.recipe.base_teacher:
+            return self._score(self.policy.scorer, hinted)
+        with self.policy.reference() as scorer:
+            return self._score(scorer, hinted)
 
     def _reference(self, batch: Sequence[Sample]) -> dict[int, Tensor]:
         if self.recipe.kl == 0:

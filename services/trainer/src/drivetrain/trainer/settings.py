@@ -16,8 +16,10 @@ class CombineSettings(Section):
 
 
 class HintSettings(Section):
-    """How a hint reads in the teacher's prompt, right after the last message's own words."""
+    """How a hint reads in the teacher's prompt, right after the last message's own words, and who the teacher is: the
+    `policy` as it is at the batch's start, or the frozen `base`, which says the same whatever was learnt since."""
 
+    teacher: Literal["policy", "base"] = "policy"
     wording: str = Field("\n{hint}", pattern=r"\{hint\}")
 
 

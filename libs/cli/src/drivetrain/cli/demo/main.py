@@ -29,9 +29,10 @@ RECIPES: dict[str, dict[str, str]] = {
     # where to go, so it leads; the vote helps. Steps that get smaller and a firm anchor keep the replies answers.
     "combine": {
         "COMBINE__RL": "0.5",
-        "KL__COEFFICIENT": "0.05",
+        "HINT__TEACHER": "base",
+        "KL__COEFFICIENT": "0.02",
         "OPTIMIZER__LEARNING_RATE": "3e-5",
-        "OPTIMIZER__SETTLE_STEPS": "5",
+        "OPTIMIZER__SETTLE_STEPS": "8",
         "PRECISION__COMPUTE": "auto",
     },
 }
