@@ -99,6 +99,15 @@ async def test_get_reads_one_subject(bus: Bus, policy: str) -> None:
     assert stored.event == sent
 
 
+async def test_get_reads_the_newest_of_many_subjects(bus: Bus, policy: str) -> None:
+    for turn in ("a", "c", "b"):
+        await bus.publish(score(policy, turn))
+    stored = await bus.get("SCORES", f"turn.scored.0.{policy}.>")
+    assert stored is not None
+    assert stored.event == score(policy, "b")
+    assert stored.subject == score(policy, "b").subject()
+
+
 async def test_a_consumer_gets_only_its_subjects(bus: Bus, policy: str) -> None:
     await bus.publish(score("x" + policy, "foreign"))
     await bus.publish(score(policy, "mine"))

@@ -105,7 +105,7 @@ class Bus(Protocol):
         read-your-writes on a cluster: a caller that misses an event asks `get` for it."""
 
     async def get(self, stream: str, subject: str) -> Stored | None:
-        """The last event of one subject, from the stream's leader."""
+        """The last event of one subject, or the newest of all that match (wildcards allowed), from the leader."""
 
     def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         """Every event of the subjects that match (wildcards allowed), in stream order, from the first one stored at

@@ -70,7 +70,7 @@ class MemoryBus:
 
     async def get(self, stream: str, subject: str) -> Stored | None:
         found = await self.last(stream, subject)
-        return found[0] if found else None
+        return found[-1] if found else None
 
     async def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         for record in tuple(self.streams[stream]):

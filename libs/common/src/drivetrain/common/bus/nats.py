@@ -129,7 +129,8 @@ class NatsBus:
             raise BusError(f"{stream} did not answer for {subject}: {error!r}") from error
         headers = dict(message.headers or {})
         payload = await self.payload_of(message.data or b"", headers)
-        return Stored(read(subject, payload), subject, message.seq or 0, headers)
+        at = message.subject or subject
+        return Stored(read(at, payload), at, message.seq or 0, headers)
 
     def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         return replay(self, stream, subject, since)
