@@ -18,13 +18,17 @@ from drivetrain.common.bus import MemoryBus
 from drivetrain.common.events import Event, TurnFollowed, TurnRecorded
 from drivetrain.common.identity import new_id
 from drivetrain.common.telemetry.admin import Server, listen, uvicorn_config
-from drivetrain.proxy.endpoints import Endpoints, build_app
+from drivetrain.proxy.endpoints import Endpoints
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.gateway import Gateway
 from drivetrain.proxy.identify import Identifier
-from drivetrain.proxy.recorder import Publisher, Recorder
+from drivetrain.proxy.publisher import Publisher
+from drivetrain.proxy.recorder import Recorder
 from drivetrain.proxy.rendering import Rendering
-from drivetrain.proxy.sessions import Sessions, connect
+from drivetrain.proxy.routing.admission import Limits
+from drivetrain.proxy.routing.pool import Pool
+from drivetrain.proxy.server import build_app
+from drivetrain.proxy.sessions import Closer, History, Index, Rebuilder, Sessions, connect
 from drivetrain.proxy.spool import Spool
 from drivetrain.proxy.templates import Template
 
@@ -109,6 +113,8 @@ class StubEngine:
     """An HTTP server that speaks vLLM's generate protocol and samples what the test says."""
 
     url: str = ""
+    healthy: bool = True
+    version: str = "7"
     scripts: list[Script] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -152,6 +158,12 @@ class StubEngine:
         await response.write(b"data: " + json.dumps({"choices": [], "usage": usage | details}).encode() + b"\n\n")
         await response.write(b"data: [DONE]\n\n")
 
+    async def health(self, request: web.Request) -> web.Response:
+        return web.Response(status=200 if self.healthy else 503)
+
+    async def weight_info(self, request: web.Request) -> web.Response:
+        return web.json_response({"weight_version": self.version})
+
     async def models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "policy", "max_model_len": 1234}]})
 
@@ -177,6 +189,8 @@ async def stub_engine() -> AsyncIterator[StubEngine]:
     app = web.Application()
     app.router.add_post("/inference/v1/generate", engine.generate)
     app.router.add_get("/v1/models", engine.models)
+    app.router.add_get("/health", engine.health)
+    app.router.add_get("/weight_info", engine.weight_info)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     listener = listen("127.0.0.1", 0)
@@ -205,6 +219,9 @@ class Proxy:
     sessions: Sessions
     rendering: Rendering
     redis: Redis
+    index: Index
+    rebuilder: Rebuilder
+    closer: Closer
 
     async def events(self) -> list[Event]:
         """All events of turns and signals so far, in order, after the spool is empty."""
@@ -243,12 +260,16 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
         bus = options.pop("bus", None) or MemoryBus()
         recorder = Recorder(Spool(tmp_path / name))
         redis = connect(options.pop("redis_url", valkey_url), 0.5)
-        sessions = Sessions(redis, keep_s=600, cached_tokens=1_000_000, prefix=keys)
+        index, idle_s = Index(redis, keep_s=600, prefix=keys), options.pop("idle_s", 600)
+        sessions = Sessions(index, History(bus), cache_bytes=options.pop("cache_bytes", 1 << 24), idle_s=idle_s)
         rendering = Rendering(lambda: Template(str(model_folder)), options.pop("thread_chars", 10_000))
-        vllm = Vllm(replicas, connect_s=2, stall_s=options.pop("stall_s", 20))
+        vllm = Vllm(connect_s=2, stall_s=options.pop("stall_s", 20))
+        pool = Pool("default", replicas, vllm, bus, Limits(**options.pop("limits", {})), probe_s=0.1)
+        await pool.look()
+        probing = asyncio.create_task(pool.run(lambda: False))
         context = options.pop("context_tokens", 2000)
         gateway = Gateway(
-            engine=vllm,
+            engine=pool.engine,
             rendering=rendering,
             sessions=sessions,
             recorder=recorder,
@@ -256,19 +277,23 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
             context_tokens=lambda: context,
         )
         identifier = Identifier(SECRET, "default", "train")
-        endpoints = Endpoints(gateway, identifier, sessions, recorder, policy="default", limit=100_000)
+        endpoints = Endpoints({"default": gateway}, identifier, sessions, recorder, limit=100_000)
         publisher = Publisher(recorder, bus, retry_s=(0.01, 0.05))
         listener = listen("127.0.0.1", 0)
         server = Server(uvicorn_config(build_app(endpoints)))
         tasks = [asyncio.create_task(server.serve_on(listener)), asyncio.create_task(publisher.run())]
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         try:
-            yield Proxy(url, bus, publisher, recorder, sessions, rendering, redis)
+            rebuilder = Rebuilder(sessions, index, bus, idle_s=idle_s, keep_s=600)
+            closer = Closer(sessions, index, recorder.record, every_s=1)
+            yield Proxy(url, bus, publisher, recorder, sessions, rendering, redis, index, rebuilder, closer)
         finally:
             server.should_exit = True
             await tasks[0]
             tasks[1].cancel()
             await asyncio.wait(tasks)
+            probing.cancel()
+            await asyncio.wait([probing])
             await vllm.close()
             await redis.aclose()
             rendering.close()

@@ -114,7 +114,7 @@ async def test_off_stores_nothing_anywhere(proxy: Any) -> None:
     await chat(proxy, [QUESTION], X_Drivetrain_Record="off")
     await chat(proxy, [QUESTION, REPLY, THANKS], X_Drivetrain_Record="off")
     assert await proxy.events() == []
-    assert [key async for key in proxy.redis.scan_iter(match=proxy.sessions._prefix + "*")] == []
+    assert [key async for key in proxy.redis.scan_iter(match=proxy.index._prefix + "*")] == []
 
 
 async def test_record_is_stored_and_not_trainable(proxy: Any) -> None:

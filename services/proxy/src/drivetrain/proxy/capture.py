@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
-from drivetrain.common.events import Message, Span, TurnFollowed, TurnRecorded
+import msgspec
+
+from drivetrain.common.events import Message, Place, Span, TurnFollowed, TurnRecorded
 from drivetrain.common.tokens import pack_ids, pack_logprobs
 from drivetrain.proxy.engines.base import LabelSpan, Sampled
+from drivetrain.proxy.lineage import digest_of, extend
 from drivetrain.proxy.prompts import Prompt
 from drivetrain.proxy.replies import ReplyReader
 from drivetrain.proxy.sampling import inexact_because
@@ -15,7 +19,8 @@ UNKNOWN_VERSION = -1
 
 
 class Captured:
-    """One turn in progress: what was asked, and every token and logprob as the engine gave them."""
+    """One turn in progress: what was asked, and every token and logprob as the engine gave them. `line` is the digest
+    of the conversation that was sent."""
 
     def __init__(
         self,
@@ -24,12 +29,13 @@ class Captured:
         session: str,
         caller: Caller,
         ask: Ask,
+        line: str,
         prompt: Prompt,
         past: Past | None,
         reader: ReplyReader,
         started_at: float,
     ) -> None:
-        self.turn, self.session, self.caller, self.ask = turn, session, caller, ask
+        self.turn, self.session, self.caller, self.ask, self.line = turn, session, caller, ask, line
         self.prompt, self.reader, self.started_at = prompt, reader, started_at
         self.parent = past.known if past and prompt.shared else None
         self.logprobs: list[float] = []
@@ -72,19 +78,30 @@ class Captured:
             response_ids=pack_ids(self.reader.ids),
             logprobs=pack_logprobs(self.logprobs),
             versions=versions,
-            sampling=self.ask.sampling,
+            sampling=msgspec.structs.replace(self.ask.sampling, stop=self.ask.stop),
             finish=finish,
             exact=not reason,
             inexact_reason=reason,
             drift=self.prompt.drift,
+            drift_cause=self.prompt.cause,
             messages=self.new_messages,
             reply=self.reader.message,
-            tools=self.ask.tools,
+            tools=[] if self.parent else self.ask.tools,
+            place=None if finish in ("aborted", "error") else self._place(),
             consent="train" if self.caller.consent == "train" else "record",
             replica=self.replica,
             rollout=self.caller.rollout,
             started_at=self.started_at,
             finished_at=now,
+        )
+
+    def _place(self) -> Place:
+        line = extend(self.line, self.reader.message)
+        return Place(
+            line=line,
+            depth=len(self.ask.messages) + 1,
+            tools=digest_of(self.ask.tools),
+            rendered=self.prompt.rendered,
         )
 
     def _inexact_because(self, finish: Finish, unknown: str) -> str:
@@ -110,8 +127,10 @@ def spans_of(labels: Sequence[LabelSpan] | None, tokens: int) -> tuple[list[Span
     return [Span(span.start, span.end, version) for span, version in named], reason
 
 
-def known_turn(event: TurnRecorded, depth: int, tools: str) -> KnownTurn:
-    """A recorded turn as the session index keeps it. `depth` counts the conversation's messages with the reply."""
+def known_turn(event: TurnRecorded) -> KnownTurn:
+    """A recorded turn that can be continued (it has a place) as the session index keeps it."""
+    place = event.place
+    assert place is not None
     return KnownTurn(
         turn=event.turn,
         parent=event.parent,
@@ -123,21 +142,32 @@ def known_turn(event: TurnRecorded, depth: int, tools: str) -> KnownTurn:
         response_ids=event.response_ids,
         messages=event.messages,
         reply=event.reply,
-        depth=depth,
-        tools=tools,
+        line=place.line,
+        depth=place.depth,
+        tools=place.tools,
+        rendered=place.rendered,
+        kind=event.kind,
         trainable=event.exact and event.kind == "main" and event.consent == "train",
+        finished_at=event.finished_at,
     )
 
 
-def followed(known: KnownTurn, n: int, messages: list[Message], *, trainable: bool, now: float) -> TurnFollowed:
-    """The event for a turn's n-th next state; without messages it says that the session ended."""
+def followed(
+    known: KnownTurn,
+    messages: list[Message],
+    *,
+    kind: Literal["messages", "ended", "idle"],
+    trainable: bool,
+    now: float,
+) -> TurnFollowed:
+    """The event for a turn's next state. Its number is the publisher's to find; see `drivetrain.proxy.recorder`."""
     return TurnFollowed(
         tenant=known.tenant,
         policy=known.policy,
         session=known.session,
         turn=known.turn,
-        n=n,
-        kind="messages" if messages else "ended",
+        n=1,
+        kind=kind,
         messages=messages,
         before=known.messages,
         reply=known.reply,

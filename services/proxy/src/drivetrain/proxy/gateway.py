@@ -10,10 +10,18 @@ import msgspec
 from drivetrain.common.events import TurnRecorded
 from drivetrain.common.identity import new_id, session_id
 from drivetrain.proxy.capture import Captured, followed, known_turn
-from drivetrain.proxy.engines.base import Engine, EngineBroke, EngineError, EngineRefused, EngineUnavailable
+from drivetrain.proxy.engines.base import (
+    Engine,
+    EngineBroke,
+    EngineBusy,
+    EngineError,
+    EngineRefused,
+    EngineUnavailable,
+    Want,
+)
 from drivetrain.proxy.errors import ContextExceeded, Refused
 from drivetrain.proxy.grammar import held_to_calls
-from drivetrain.proxy.lineage import candidates, digest_of, extend, next_state, rolling
+from drivetrain.proxy.lineage import candidates, digest_of, next_state, rolling
 from drivetrain.proxy.metrics import DRIFT, FIRST_TOKEN, IN_FLIGHT, INEXACT, OVERHEAD, TURNS
 from drivetrain.proxy.prompts import Prompt
 from drivetrain.proxy.recorder import Recorder
@@ -74,7 +82,7 @@ class Gateway:
         self._rollout_temperature = rollout_temperature
 
     async def reply(self, caller: Caller, ask: Ask) -> Reply:
-        """Stream one reply: `Opened` first, then pieces as they are sampled, then calls, then `Finished`.
+        """Stream one reply: `Opened` first, then pieces as they are sampled and calls once they are whole, then `Finished`.
 
         Before anything is yielded a request may be refused; afterwards `EngineBroke` says that the reply ends early.
         Closing the generator aborts the engine's work. Whatever was sampled is recorded in each case.
@@ -96,7 +104,7 @@ class Gateway:
                         yield part
                 finish = captured.finish
                 event = self._record(captured, finish)
-            except (EngineUnavailable, EngineRefused) as error:
+            except (EngineUnavailable, EngineRefused, EngineBusy) as error:
                 unanswered = True
                 raise _refusal(error) from error
             except EngineBroke:
@@ -106,8 +114,6 @@ class Gateway:
                 if event is None and not unanswered:
                     self._record(captured, finish)
             await self._remember(captured, event)
-            for call in captured.reader.calls:
-                yield call
             yield self._finished(captured)
 
     async def count(self, ask: Ask) -> int:
@@ -135,14 +141,15 @@ class Gateway:
         if ask.must_call:
             reasons_first = template.starts_in_reasoning(prompt.ids)
             ask = held_to_calls(ask, json_calls=template.json_calls, reasons_first=reasons_first)
-        DRIFT.labels(prompt.drift).inc()
-        await self._note_next_state(caller, ask, past, now)
+        DRIFT.labels(prompt.drift, prompt.cause).inc()
+        self._note_next_state(caller, ask, past, now)
         turn = new_id()
         return Captured(
             turn=turn,
             session=self._session(caller, past),
             caller=caller,
             ask=msgspec.structs.replace(ask, sampling=capped(ask.sampling, len(prompt.ids), limit)),
+            line=digests[-1],
             prompt=prompt,
             past=past,
             reader=ReplyReader(template, turn, prompt.ids, ask.tools, ask.stop, chat=ask.prompt is None),
@@ -161,14 +168,15 @@ class Gateway:
             raise Refused(400, str(error), param="messages" if ask.prompt is None else "prompt") from error
 
     async def _sampled(self, captured: Captured, parameters: dict[str, Any], arrived: float) -> Reply:
-        prompt, reader = captured.prompt.ids, captured.reader
-        async with self._engine.generate(captured.turn, captured.session, prompt, parameters) as stream:
+        prompt, reader, caller = captured.prompt.ids, captured.reader, captured.caller
+        want = Want(session=captured.session, lane=caller.tenant, rollout=caller.rollout is not None)
+        async with self._engine.generate(captured.turn, want, prompt, parameters) as stream:
             FIRST_TOKEN.observe(max(self._clock() - arrived, 0.0))
             captured.replica = stream.replica
             yield Opened(captured.turn, captured.session, prompt)
             async for sampled in stream:
                 captured.take(sampled)
-                if captured.ask.tokens:
+                if captured.ask.logprobs or captured.ask.token_ids:
                     texts = [self._rendering.text([i]) for i in sampled.ids]
                     yield Tokens(list(sampled.ids), list(sampled.logprobs), texts)
                 for piece in reader.feed(sampled.ids):
@@ -183,16 +191,16 @@ class Gateway:
             return caller.session
         return past.known.session if past else session_id(self._secret, caller.tenant, caller.policy, new_id())
 
-    async def _note_next_state(self, caller: Caller, ask: Ask, past: Past | None, now: float) -> None:
+    def _note_next_state(self, caller: Caller, ask: Ask, past: Past | None, now: float) -> None:
         """A request that continues a turn brings that turn's next state, once however often it is repeated."""
         if past is None or caller.kind == "side" or caller.consent == "off":
             return
         messages = next_state(ask.messages[past.known.depth :])
         if not messages:
             return
-        n = await self._sessions.next_state(past.known.turn, rolling("", messages)[-1])
-        if n is not None:
-            self._recorder.record(followed(past.known, n, messages, trainable=caller.consent == "train", now=now))
+        if self._sessions.followed(past.known, rolling("", messages)[-1]):
+            consents = caller.consent == "train"
+            self._recorder.record(followed(past.known, messages, kind="messages", trainable=consents, now=now))
 
     def _record(self, captured: Captured, finish: Finish) -> TurnRecorded:
         """Write the turn to the spool. Never waits: it also runs while the request is being cancelled."""
@@ -207,11 +215,10 @@ class Gateway:
         """Let later requests continue from this turn."""
         if captured.caller.consent == "off":
             return
-        known = known_turn(event, len(captured.ask.messages) + 1, digest_of(captured.ask.tools))
-        before = rolling(scope_of(captured.caller, captured.ask), captured.ask.messages)[-1]
-        await self._sessions.remember(known, extend(before, event.reply))
-        if captured.caller.done and (n := await self._sessions.next_state(known.turn, "ended")):
-            self._recorder.record(followed(known, n, [], trainable=True, now=self._clock()))
+        known = known_turn(event)
+        if captured.caller.done and self._sessions.followed(known, "ended"):
+            self._recorder.record(followed(known, [], kind="ended", trainable=True, now=self._clock()))
+        await self._sessions.remember(known)
 
     def _finished(self, captured: Captured) -> Finished:
         return Finished(
@@ -231,4 +238,6 @@ def scope_of(caller: Caller, ask: Ask) -> str:
 def _refusal(error: EngineError) -> Refused:
     if isinstance(error, EngineRefused):
         return Refused(400, str(error), code="engine_refused")
-    return Refused(503, f"{error}: try again shortly", code="engine_unavailable")
+    if isinstance(error, EngineBusy):
+        return Refused(429, f"{error}: try again", code="engine_busy", retry_after=error.retry_after)
+    return Refused(503, f"{error}: try again shortly", code="engine_unavailable", retry_after=1)

@@ -6,36 +6,51 @@ from typing import Any, Literal
 import msgspec
 
 from drivetrain.common.events import Message, RolloutRef, Sampling
-from drivetrain.common.tokens import unpack_ids
+from drivetrain.common.keys import Role
 
 Consent = Literal["off", "record", "train"]
 Finish = Literal["stop", "length", "tool_calls", "aborted", "error"]
 Kind = Literal["main", "side"]
+MAIN = "main"
+"""The thread of a session that is no sub-agent's."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who speaks. `session` is None when only the conversation's own content can tell."""
+    """Who speaks. Where `session`, `thread` or `kind` is None only the conversation's own content can tell. `harness`
+    is the one that the request gives away, "" for none; `role` is that of the key."""
 
     tenant: str
     policy: str
+    role: Role = "person"
     session: str | None = None
+    thread: str | None = None
+    harness: str = ""
     rollout: RolloutRef | None = None
-    kind: Kind = "main"
+    kind: Kind | None = None
     consent: Consent = "train"
     done: bool = False
 
     @property
     def scope(self) -> str:
-        """Where this caller's conversations are looked up: its session, or all unnamed ones of its tenant."""
-        return "\0".join((self.tenant, self.policy, self.session or ""))
+        """Where this caller's conversations are looked up: its session, or all unnamed ones of its tenant; a named
+        thread's apart from the others."""
+        return "\0".join((self.tenant, self.policy, self.session or "", self.thread or ""))
+
+
+class Speaker(msgspec.Struct, frozen=True):
+    """Who speaks, when the conversation has told the rest."""
+
+    session: str
+    thread: str
+    kind: Kind
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A request for one reply, whatever dialect it came in; messages and tools in the form of OpenAI chat.
 
     `model` names the policy. `prompt` is text or token ids to be continued as they are: then there are no messages.
-    `must_call` names the tools of which the reply has to call one. `tokens` asks for ids and logprobs with the reply.
-    `usage_chunk` asks for the usage at the end of a stream, in dialects that send it on request only.
+    `must_call` names the tools of which the reply has to call one. `logprobs` and `token_ids` ask for these
+    with the reply, `usage_chunk` for the usage at the end of a stream.
     `replies` siblings are wanted and this is number `sibling` of them. `hints` are the body's own words on who speaks:
     session_id, turn_type, session_done, user_id, prompt_cache_key.
     """
@@ -49,14 +64,17 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     stop: list[str] = []
     stream: bool = False
     usage_chunk: bool = False
-    tokens: bool = False
+    logprobs: bool = False
+    token_ids: bool = False
     replies: int = 1
     sibling: int = 0
     hints: Mapping[str, str] = {}
 
 
 class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished turn as the session index keeps it: only what is new since its parent."""
+    """A finished turn as the session index keeps it: only what is new since its parent. `line` is the digest by which
+    a request that goes on from here finds it, `also` are others for harnesses that change their history, `asked` is one
+    that all attempts of the same request share. See `drivetrain.proxy.echoes`."""
 
     turn: str
     parent: str | None
@@ -68,14 +86,17 @@ class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):
     response_ids: bytes
     messages: list[Message]
     reply: Message
+    line: str
     depth: int
     tools: str
+    rendered: str = ""
+    kind: Kind
     trainable: bool
-
-    @property
-    def tokens(self) -> list[int]:
-        """This turn's own tokens: new prompt, then response."""
-        return unpack_ids(self.prompt_ids) + unpack_ids(self.response_ids)
+    finished_at: float
+    thread: str = MAIN
+    finish: Finish = "stop"
+    also: list[str] = []
+    asked: str = ""
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,179 @@
+"""The session index in Redis: small values under few keys, each turn written once, with what is new in it alone.
+
+`line:<digest>` and `turn:<turn>` name a turn's place, `session:<session>` holds the session's turns and its last one,
+`idle` is the sorted set of deadlines, `epoch` says that all of this is there.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar, cast
+
+import msgspec
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.proxy.metrics import INDEX_ERRORS
+from drivetrain.proxy.sessions.kept import Kept, pack, unpack
+
+_LAST = b"last"
+_LEAVE_ALONE_S = 1.0
+_CLAIM = """
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
+for _, place in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[2], place) end
+return due
+"""
+_NEWER = """
+local old = redis.call('HGET', KEYS[1], 'last')
+if old and tonumber(string.match(old, '^%S+')) > tonumber(ARGV[1]) then return 0 end
+return redis.call('HSET', KEYS[1], 'last', ARGV[1] .. ' ' .. ARGV[2])
+"""
+_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+_log = get_logger("sessions")
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def connect(url: str, timeout_s: float) -> Redis:
+    """A client that gives up after the timeout and tries a closed connection once more."""
+    return Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), retries=1)
+    )
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Which turn of which session; as text it is the tail of the subject under which the turn lies in the stream."""
+
+    policy: str
+    session: str
+    turn: str
+
+    def __str__(self) -> str:
+        return f"{self.policy}.{self.session}.{self.turn}"
+
+    @classmethod
+    def parse(cls, text: bytes | str) -> "Place":
+        """Reads what `str` wrote."""
+        return cls(*(text.decode() if isinstance(text, bytes) else text).split("."))
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written of one turn: `kept` its content, `finished_at` of a main turn that may be its session's last,
+    `deadline` when it goes idle. What is None stays as it is."""
+
+    place: Place
+    line: str
+    kept: Kept | None = None
+    finished_at: float | None = None
+    deadline: float | None = None
+
+
+class Index:
+    """Every question may be answered with nothing: then Redis is away, and is left alone for a second."""
+
+    def __init__(self, redis: Redis, *, keep_s: int, prefix: str = "drivetrain:") -> None:
+        self._redis, self._keep_s, self._prefix = redis, keep_s, prefix
+        self._ask_again_at = 0.0
+
+    async def places(self, digests: Sequence[str]) -> list[Place | None]:
+        """Where the conversations with these digests stand."""
+        keys = [self._key("line", digest) for digest in digests]
+        found = cast(list[bytes | None], await self._ask(lambda: self._redis.mget(keys), []))
+        return [Place.parse(place) if place else None for place in found]
+
+    async def place_of(self, turn: str) -> Place | None:
+        """Where a turn is."""
+        found = await self._ask(lambda: self._redis.get(self._key("turn", turn)), None)
+        return Place.parse(found) if found else None
+
+    async def last(self, session: str) -> Place | None:
+        """Where a session's last main turn is."""
+        found = await self._ask(lambda: self._redis.hget(self._key("session", session), _LAST.decode()), None)
+        return Place.parse(cast(bytes, found).partition(b" ")[2]) if found else None
+
+    async def turn(self, place: Place) -> Kept | None:
+        """One turn."""
+        found = await self._ask(lambda: self._redis.hget(self._key("session", place.session), place.turn), None)
+        return unpack(cast(bytes, found)) if found else None
+
+    async def session(self, session: str, known: Callable[[str], bool]) -> dict[str, Kept]:
+        """The turns of a session that are not known yet."""
+        key = self._key("session", session)
+        names = cast(list[bytes], await self._ask(lambda: self._redis.hkeys(key), []))
+        wanted = [name for name in names if name != _LAST and not known(name.decode())]
+        found = cast(list[bytes], await self._ask(lambda: self._redis.hmget(key, wanted), [])) if wanted else []
+        return {name.decode(): unpack(data) for name, data in zip(wanted, found, strict=False) if data}
+
+    async def write(self, entries: Iterable[Entry], followed: Iterable[Place] = ()) -> bool:
+        """Store entries, and forget the deadlines of turns that were followed; False when Redis is away. Writing the
+        same again changes nothing, and an older turn never becomes a session's last."""
+        pipe = self._redis.pipeline(transaction=False)
+        for entry in entries:
+            self._add(pipe, entry)
+        if gone := [str(place) for place in followed]:
+            pipe.zrem(self._key("idle"), *gone)
+        return await self._ask(pipe.execute, None) is not None
+
+    async def claim(self, now: float, lease_s: float, count: int) -> list[Place]:
+        """Places whose deadline is over, for the caller alone: they come again after the lease unless forgotten."""
+        key, until = self._key("idle"), now + lease_s
+        due: list[bytes] = await self._ask(
+            lambda: self._redis.eval(_CLAIM, 1, key, str(now), str(until), str(count)), []
+        )
+        return [Place.parse(place) for place in due]
+
+    async def epoch(self) -> tuple[str, str] | None:
+        """The mark of the last rebuild and the server's own id; None when Redis is away."""
+        pipe = self._redis.pipeline(transaction=False)
+        pipe.get(self._key("epoch"))
+        pipe.info("server")
+        answers = await self._ask(pipe.execute, None)
+        return ((answers[0] or b"").decode(), str(answers[1].get("run_id", ""))) if answers else None
+
+    async def mark(self, epoch: str) -> None:
+        """All that the stream holds is in the index."""
+        await self._ask(lambda: self._redis.set(self._key("epoch"), epoch), None)
+
+    async def lock(self, owner: str, lease_s: float, *, renew: bool = False) -> bool:
+        """Be the only one that rebuilds, until the lease ends."""
+        key, lease_ms = self._key("rebuilding"), int(lease_s * 1000)
+        if renew:
+            return bool(await self._ask(lambda: self._redis.pexpire(key, lease_ms), False))
+        return bool(await self._ask(lambda: self._redis.set(key, owner, nx=True, px=lease_ms), False))
+
+    async def unlock(self, owner: str) -> None:
+        """Let another one rebuild."""
+        await self._ask(
+            lambda: cast(Awaitable[object], self._redis.eval(_RELEASE, 1, self._key("rebuilding"), owner)), 0
+        )
+
+    def _add(self, pipe: Pipeline, entry: Entry) -> None:
+        place, session = str(entry.place), self._key("session", entry.place.session)
+        pipe.set(self._key("line", entry.line), place, ex=self._keep_s)
+        pipe.set(self._key("turn", entry.place.turn), place, ex=self._keep_s)
+        if entry.kept is not None:
+            pipe.hset(session, entry.place.turn, pack(entry.kept))
+        if entry.finished_at is not None:
+            pipe.eval(_NEWER, 1, session, str(entry.finished_at), place)
+        pipe.expire(session, self._keep_s)
+        if entry.deadline is not None:
+            pipe.zadd(self._key("idle"), {place: entry.deadline}, nx=True)
+
+    async def _ask(self, command: Callable[[], Awaitable[T]], otherwise: U) -> T | U:
+        """Redis's answer, or the given value when there is none in time."""
+        now = asyncio.get_running_loop().time()
+        if now < self._ask_again_at:
+            return otherwise
+        try:
+            return await command()
+        except (RedisError, OSError, TimeoutError) as error:
+            self._ask_again_at = now + _LEAVE_ALONE_S
+            INDEX_ERRORS.inc()
+            _log.warning("session index unavailable, using the local cache", reason=type(error).__name__)
+            return otherwise
+
+    def _key(self, *parts: str) -> str:
+        return self._prefix + ":".join(parts)
