@@ -14,7 +14,8 @@ from openai import AsyncOpenAI
 from drivetrain.common.telemetry.admin import listen
 from drivetrain.common.tokens import unpack_ids
 from drivetrain.proxy.engines.base import EngineBroke, LabelSpan, Sampled
-from drivetrain.proxy.engines.vllm import Vllm, order_for, read_chunk
+from drivetrain.proxy.engines.vllm import Vllm
+from drivetrain.proxy.engines.wire import read_chunk
 
 Encode = Callable[[str], list[int]]
 QUESTION = {"role": "user", "content": "The capital of France?"}
@@ -145,21 +146,10 @@ async def test_a_connection_that_the_engine_closed_meanwhile_costs_nothing(
 
 
 async def test_the_context_is_what_the_engine_says(engine: Any) -> None:
-    vllm = Vllm([closed_url(), engine.url])
-    assert await vllm.context_tokens() == 1234
+    vllm = Vllm()
+    assert await vllm.context_tokens(engine.url) == 1234
+    assert await vllm.context_tokens(closed_url()) is None
     await vllm.close()
-    down = Vllm([closed_url()])
-    assert await down.context_tokens() is None
-    await down.close()
-
-
-def test_a_session_keeps_its_replica_when_another_one_goes() -> None:
-    replicas = [f"http://replica-{i}" for i in range(5)]
-    for session in map(str, range(50)):
-        order = order_for(session, replicas)
-        assert sorted(order) == replicas
-        assert order_for(session, [r for r in replicas if r != order[-1]]) == order[:-1]
-    assert len({order_for(str(i), replicas)[0] for i in range(100)}) == 5
 
 
 def chunk(**choice: Any) -> bytes:

@@ -2,11 +2,21 @@
 
 
 class Refused(Exception):
-    """A request that is not answered. `param` names the field at fault, `code` is for programs."""
+    """A request that is not answered. `param` names the field at fault, `code` is for programs, `retry_after` says in
+    how many seconds it is worth another try."""
 
-    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.status, self.message, self.param, self.code = status, message, param, code
+        self.retry_after = retry_after
 
 
 class ContextExceeded(Refused):
@@ -20,3 +30,4 @@ class ContextExceeded(Refused):
             param="messages",
             code="context_length_exceeded",
         )
+        self.tokens, self.limit = tokens, limit

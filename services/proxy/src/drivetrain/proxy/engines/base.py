@@ -23,6 +23,23 @@ class EngineBroke(EngineError):
     """The engine ended in mid-reply: it died, stalled or sent what cannot be read."""
 
 
+class EngineBusy(EngineError):
+    """No replica has room, or this request must wait for newer weights: worth a retry in `retry_after` seconds."""
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Want(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wants a reply. A session keeps its replica while it can; requests of one `lane` wait in line and lanes take
+    turns; only rollouts are ever held back for newer weights."""
+
+    session: str
+    lane: str = ""
+    rollout: bool = False
+
+
 class LabelSpan(msgspec.Struct, frozen=True):
     """Tokens `[start, end)` were sampled by weights with this label."""
 
@@ -31,7 +48,7 @@ class LabelSpan(msgspec.Struct, frozen=True):
     version: str
 
 
-class Sampled(msgspec.Struct, frozen=True):
+class Sampled(msgspec.Struct, frozen=True, gc=False):
     """Newly sampled tokens, one logprob each (None where the engine gave none).
 
     `finish` comes with the last tokens, and with it `spans` over the whole reply; `cached` counts prompt tokens that
@@ -64,15 +81,11 @@ class Engine(Protocol):
     """Whatever turns prompt tokens into reply tokens."""
 
     def generate(
-        self, turn: str, session: str, prompt: Sequence[int], parameters: dict[str, Any]
+        self, turn: str, want: Want, prompt: Sequence[int], parameters: dict[str, Any]
     ) -> AbstractAsyncContextManager[EngineStream]:
         """Open a reply; it is entered when the first tokens are there. Leaving early aborts it in the engine.
 
         Raises:
-            EngineRefused, EngineUnavailable: before any token.
+            EngineRefused, EngineUnavailable, EngineBusy: before any token.
         """
-        ...
-
-    async def context_tokens(self) -> int | None:
-        """How many tokens prompt and reply may have together, or None while no replica answers."""
         ...

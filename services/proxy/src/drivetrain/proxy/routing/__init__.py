@@ -1,0 +1,1 @@
+"""Which replica answers which request, and when: choice, health, admission, back-pressure."""

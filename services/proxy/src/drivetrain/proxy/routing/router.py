@@ -1,0 +1,68 @@
+"""One policy's replicas as one engine: admitted, sent to the right one, and to another if that fails at once."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.proxy.engines.base import EngineBroke, EngineError, EngineUnavailable, Want
+from drivetrain.proxy.engines.stream import VllmStream
+from drivetrain.proxy.engines.vllm import Vllm
+from drivetrain.proxy.engines.wire import request_body
+from drivetrain.proxy.routing.admission import Admission
+from drivetrain.proxy.routing.replica import Replica
+
+MOST_BROKEN = 3
+"""How many replicas may break on one request before it is given up."""
+
+_log = get_logger("routing")
+
+
+class Router:
+    """See `Engine`. `failed` is told whenever a replica did not do what it should."""
+
+    def __init__(self, vllm: Vllm, admission: Admission, failed: Callable[[], None] = lambda: None) -> None:
+        self._vllm, self._admission, self._failed = vllm, admission, failed
+
+    @asynccontextmanager
+    async def generate(
+        self, turn: str, want: Want, prompt: Sequence[int], parameters: dict[str, Any]
+    ) -> AsyncIterator[VllmStream]:
+        replica, stream = await self._open(want, request_body(turn, prompt, parameters))
+        try:
+            yield stream
+        except EngineBroke as error:
+            self._note(replica, str(error), "replica failed in mid-reply")
+            raise
+        finally:
+            stream.close()
+            self._admission.leave(replica)
+
+    async def _open(self, want: Want, body: bytes) -> tuple[Replica, VllmStream]:
+        """A stream whose first tokens are there. No replica is tried twice; those that break count, because the
+        request itself may be what breaks them."""
+        tried: dict[Replica, EngineError] = {}
+        while sum(isinstance(error, EngineBroke) for error in tried.values()) < MOST_BROKEN:
+            replica = await self._admission.enter(want, tried)
+            if replica is None:
+                break
+            try:
+                return replica, await self._started(replica, body)
+            except (EngineBroke, EngineUnavailable) as error:
+                self._note(replica, str(error), "replica failed before the first token")
+                tried[replica] = error
+        reasons = "; ".join(f"{replica.url}: {error}" for replica, error in tried.items())
+        raise EngineUnavailable(f"no replica answered ({reasons})")
+
+    async def _started(self, replica: Replica, body: bytes) -> VllmStream:
+        """The stream, with the place kept; without a stream the place is given back."""
+        try:
+            return await self._vllm.open(replica.url, body)
+        except BaseException:
+            self._admission.leave(replica)
+            raise
+
+    def _note(self, replica: Replica, reason: str, what: str) -> None:
+        _log.warning(what, replica=replica.url, reason=reason)
+        replica.failed()
+        self._failed()
