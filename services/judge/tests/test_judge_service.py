@@ -261,6 +261,27 @@ async def test_an_outcome_scores_the_rollout_and_its_turns() -> None:
     assert scores["a", n].rollout == ROLLOUT
 
 
+async def test_a_superseded_attempt_gets_no_score_and_no_part_in_the_outcome() -> None:
+    async with bench() as judge:
+        await judge.put(*(recorded(name, at, rollout=ROLLOUT) for at, name in enumerate(("lost", "kept", "both"))))
+        await judge.put(followed("lost", kind="superseded"), followed("both", kind="superseded"))
+        await judge.put(followed("both", user("Thanks!"), n=1), outcome(0.5))
+        rollout = await judge.rollout()
+        scores = await judge.scores(4)
+    assert rollout.turns == ["kept", "both"]
+    n = joins.revision_of(outcome(0.5))
+    assert set(scores) == {("both", 1), ("kept", n), ("both", n)}
+    assert judge.bus.streams["DEAD"] == []
+
+
+async def test_feedback_without_a_turn_does_not_mean_a_superseded_attempt() -> None:
+    async with bench() as judge:
+        await judge.put(recorded("kept", 1), recorded("lost", 5), followed("lost", kind="superseded"))
+        await judge.put(feedback("f", text="That was useless."), feedback("g", value=1, turn="lost"))
+        scores = await judge.scores(2)
+    assert {turn: score.reward for (turn, _), score in scores.items()} == {"kept": -1, "lost": 1}
+
+
 @pytest.mark.parametrize(("value", "reason"), [(-1.0, "timeout"), (None, "infrastructure")])
 async def test_a_rollout_without_turns_counts_too(value: float | None, reason: str) -> None:
     async with bench() as judge:

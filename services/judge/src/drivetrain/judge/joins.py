@@ -51,6 +51,13 @@ def main_turns(turns: Sequence[TurnRecorded]) -> list[TurnRecorded]:
     return sorted((t for t in turns if t.kind == "main"), key=lambda turn: (turn.started_at, turn.turn))
 
 
+def kept(turns: Sequence[TurnRecorded], followed: Sequence[TurnFollowed]) -> list[TurnRecorded]:
+    """The turns without attempts that came to nothing: superseded, and never continued by any messages."""
+    superseded = {state.turn for state in followed if state.kind == "superseded"}
+    superseded -= {state.turn for state in followed if state.kind == "messages"}
+    return [turn for turn in turns if turn.turn not in superseded]
+
+
 def last_turn(turns: Sequence[TurnRecorded], at: float) -> TurnRecorded | None:
     """The reply that feedback without a turn means: the last one finished by then, else the last of all."""
     ordered = sorted(main_turns(turns), key=lambda turn: turn.finished_at)

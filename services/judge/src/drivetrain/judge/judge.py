@@ -48,7 +48,9 @@ class Judge:
         event = delivery.event
         started = time.perf_counter()
         try:
-            if isinstance(event, TurnFollowed):
+            if isinstance(event, TurnFollowed) and event.kind == "superseded":
+                joins.check_followed(event)
+            elif isinstance(event, TurnFollowed):
                 await self._sessions.store([await self._followed(event)])
             elif isinstance(event, Signal):
                 joins.check_signal(event)
@@ -65,7 +67,7 @@ class Judge:
         signals = await self._sessions.signals(session)
         nameless = any(signal.kind == "feedback" and signal.turn is None for signal in signals)
         looks_back = needs_history(observations(tuple(followed.messages)))
-        turns = await self._sessions.turns(session) if nameless or looks_back else []
+        turns = await self._kept(session) if nameless or looks_back else []
         about = [signal for signal in signals if joins.concerns(signal, followed.turn, turns)]
         case = joins.case_of(followed, about, joins.history_of(followed.turn, turns))
         return await self._score(followed, followed.n, case, followed.trainable)
@@ -81,7 +83,7 @@ class Judge:
 
     async def _outcome(self, signal: Signal) -> None:
         session = Session.of(signal)
-        turns = await self._sessions.turns(session)
+        turns = await self._kept(session)
         events: list[Event] = []
         signals = _with(signal, await self._sessions.signals(session)) if turns and signal.value is not None else []
         for turn in joins.main_turns(turns) if signals else ():
@@ -94,6 +96,11 @@ class Judge:
             events.append(joins.rollout_scored(signal, turns, at=self._clock()))
         await self._sessions.store(events)
 
+    async def _kept(self, session: Session) -> list[TurnRecorded]:
+        """The recorded turns of a session without the attempts that came to nothing."""
+        turns = await self._sessions.turns(session)
+        return joins.kept(turns, await self._sessions.followed(session)) if turns else []
+
     async def _turn_of(self, signal: Signal) -> tuple[TurnRecorded, list[TurnRecorded]]:
         """The turn that feedback is about, waiting a while for it: events of a session come in any order."""
         retrying = stamina.retry_context(
@@ -102,7 +109,8 @@ class Judge:
         try:
             async for attempt in retrying:
                 with attempt:
-                    turns = await self._sessions.turns(Session.of(signal))
+                    session = Session.of(signal)
+                    turns = await (self._sessions.turns(session) if signal.turn else self._kept(session))
                     return _meant(signal, turns), turns
         except _NotYet as error:
             raise Unprocessable(f"{error}: was it recorded, and is it still kept?") from error

@@ -33,8 +33,8 @@ class Sessions:
         events = await self._last("TURNS", f"turn.recorded.{self._scope(session)}.*")
         return [e for e in events if isinstance(e, TurnRecorded) and e.tenant == session.tenant]
 
-    async def followed(self, session: Session, turn: str) -> list[TurnFollowed]:
-        """The next states known of a turn."""
+    async def followed(self, session: Session, turn: str = "*") -> list[TurnFollowed]:
+        """The next states known of a turn, or of all turns of the session."""
         events = await self._last("TURNS", f"turn.followed.{self._scope(session)}.{turn}.*")
         return [e for e in events if isinstance(e, TurnFollowed) and e.tenant == session.tenant]
 

@@ -24,16 +24,23 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     top_k: int = 0
     max_tokens: int | None = None
     seed: int | None = None
+    stop: list[str] = []
     other: dict[str, Any] = {}
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where a turn stands in its conversation, so that the proxy finds it again: `line` is a digest of all messages up
-    to and with the reply, `depth` their number, `tools` a digest of the tools."""
+    to and with the reply ("" when the reply said nothing), `depth` their number, `tools` a digest of the tools. `also`
+    are digests of what a harness may make of that history, `asked` is the same for every attempt of one request.
+    `rendered` is the length and digest of what the chat template wrote before the reply, empty where it was not asked.
+    """
 
     line: str
+    also: list[str] = []
+    asked: str = ""
     depth: int
     tools: str
+    rendered: str = ""
 
 
 class TurnRecorded(Event, frozen=True, kw_only=True):
@@ -65,6 +72,7 @@ class TurnRecorded(Event, frozen=True, kw_only=True):
     exact: bool
     inexact_reason: str = ""
     drift: Literal["root", "clean", "realigned", "forked"] = "root"
+    drift_cause: str = ""
     messages: list[Message]
     reply: Message
     tools: list[dict[str, Any]] = []
@@ -81,7 +89,8 @@ class TurnRecorded(Event, frozen=True, kw_only=True):
 
 class TurnFollowed(Event, frozen=True, kw_only=True):
     """The n-th next state of a turn: every message the world sent after the reply, or that nothing will come. A
-    conversation that goes on after `idle` brings its messages as the next n.
+    conversation that goes on after `idle` brings its messages as the next n. `superseded` says that another attempt
+    of the same request was the one that went on: no evidence about this reply, and overruled by any `messages`.
 
     `before` is the turn's own new messages (what the reply answered) and `reply` the reply, so that a rule needs no
     second read. `trainable` is false for side turns, for replies the engine could not record exactly, for aborted
@@ -96,7 +105,7 @@ class TurnFollowed(Event, frozen=True, kw_only=True):
     session: str
     turn: str
     n: int
-    kind: Literal["messages", "ended", "idle"] = "messages"
+    kind: Literal["messages", "ended", "idle", "superseded"] = "messages"
     messages: list[Message]
     before: list[Message]
     reply: Message
