@@ -8,36 +8,35 @@ import msgspec
 
 from drivetrain.common.events import Message, Place, Span, TurnFollowed, TurnRecorded
 from drivetrain.common.tokens import pack_ids, pack_logprobs
+from drivetrain.proxy.echoes import CUT, Where, lines
 from drivetrain.proxy.engines.base import LabelSpan, Sampled
-from drivetrain.proxy.lineage import digest_of, extend
+from drivetrain.proxy.lineage import digest_of
 from drivetrain.proxy.prompts import Prompt
 from drivetrain.proxy.replies import ReplyReader
 from drivetrain.proxy.sampling import inexact_because
-from drivetrain.proxy.turns import Ask, Caller, Finish, KnownTurn, Past
+from drivetrain.proxy.turns import Ask, Caller, Finish, KnownTurn
 
 UNKNOWN_VERSION = -1
 
 
 class Captured:
-    """One turn in progress: what was asked, and every token and logprob as the engine gave them. `line` is the digest
-    of the conversation that was sent."""
+    """One turn in progress: what was asked, where it stands, and every token and logprob as the engine gave them."""
 
     def __init__(
         self,
         *,
         turn: str,
-        session: str,
         caller: Caller,
         ask: Ask,
-        line: str,
+        where: Where,
         prompt: Prompt,
-        past: Past | None,
         reader: ReplyReader,
         started_at: float,
     ) -> None:
-        self.turn, self.session, self.caller, self.ask, self.line = turn, session, caller, ask, line
+        self.turn, self.caller, self.ask, self.where = turn, caller, ask, where
         self.prompt, self.reader, self.started_at = prompt, reader, started_at
-        self.parent = past.known if past and prompt.shared else None
+        self.speaker = where.speaker
+        self.parent = where.link.past.known if where.link and prompt.shared else None
         self.logprobs: list[float] = []
         self.spans: list[LabelSpan] | None = None
         self.cached: int | None = None
@@ -70,10 +69,11 @@ class Captured:
         return TurnRecorded(
             tenant=self.caller.tenant,
             policy=self.caller.policy,
-            session=self.session,
+            session=self.speaker.session,
             turn=self.turn,
             parent=self.parent.turn if self.parent else None,
-            kind=self.caller.kind,
+            thread=self.speaker.thread,
+            kind=self.speaker.kind,
             prompt_ids=pack_ids(self.prompt.new_ids),
             response_ids=pack_ids(self.reader.ids),
             logprobs=pack_logprobs(self.logprobs),
@@ -87,7 +87,7 @@ class Captured:
             messages=self.new_messages,
             reply=self.reader.message,
             tools=[] if self.parent else self.ask.tools,
-            place=None if finish in ("aborted", "error") else self._place(),
+            place=self._place(),
             consent="train" if self.caller.consent == "train" else "record",
             replica=self.replica,
             rollout=self.caller.rollout,
@@ -96,9 +96,11 @@ class Captured:
         )
 
     def _place(self) -> Place:
-        line = extend(self.line, self.reader.message)
+        line, *also = lines(self.where.digests, self.ask.messages, self.reader.message, self.where.link) or [""]
         return Place(
             line=line,
+            also=also,
+            asked=self.where.asked,
             depth=len(self.ask.messages) + 1,
             tools=digest_of(self.ask.tools),
             rendered=self.prompt.rendered,
@@ -106,7 +108,7 @@ class Captured:
 
     def _inexact_because(self, finish: Finish, unknown: str) -> str:
         reasons = [inexact_because(self.ask.sampling), unknown]
-        if finish in ("aborted", "error"):
+        if finish in CUT:
             reasons.append(f"the reply was cut ({finish})")
         if missing := sum(math.isnan(logprob) for logprob in self.logprobs):
             reasons.append(f"the engine gave no logprob for {missing} tokens")
@@ -143,10 +145,14 @@ def known_turn(event: TurnRecorded) -> KnownTurn:
         messages=event.messages,
         reply=event.reply,
         line=place.line,
+        also=place.also,
+        asked=place.asked,
         depth=place.depth,
         tools=place.tools,
         rendered=place.rendered,
+        thread=event.thread,
         kind=event.kind,
+        finish=event.finish,
         trainable=event.exact and event.kind == "main" and event.consent == "train",
         finished_at=event.finished_at,
     )
@@ -156,11 +162,11 @@ def followed(
     known: KnownTurn,
     messages: list[Message],
     *,
-    kind: Literal["messages", "ended", "idle"],
+    kind: Literal["messages", "ended", "idle", "superseded"],
     trainable: bool,
     now: float,
 ) -> TurnFollowed:
-    """The event for a turn's next state. Its number is the publisher's to find; see `drivetrain.proxy.recorder`."""
+    """The event for a turn's next state. Its number is the publisher's to find; see `drivetrain.proxy.publisher`."""
     return TurnFollowed(
         tenant=known.tenant,
         policy=known.policy,

@@ -87,16 +87,26 @@ class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[Message]
     reply: Message
     line: str
+    also: list[str] = []
+    asked: str = ""
     depth: int
     tools: str
     rendered: str = ""
+    thread: str = MAIN
     kind: Kind
+    finish: Finish = "stop"
     trainable: bool
     finished_at: float
-    thread: str = MAIN
-    finish: Finish = "stop"
-    also: list[str] = []
-    asked: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The digests of all histories that mean this turn."""
+        return (self.line, *self.also) if self.line else ()
+
+    @property
+    def awaited(self) -> bool:
+        """Whether something should follow: the whole reply of a main turn."""
+        return self.kind == "main" and self.finish not in ("aborted", "error")
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,10 @@
 
 from collections import OrderedDict
 
+import msgspec
+
 from drivetrain.proxy.sessions.kept import Kept
+from drivetrain.proxy.turns import KnownTurn
 
 _SEEN = 50_000
 
@@ -10,16 +13,19 @@ _SEEN = 50_000
 class Cache:
     """The turns that this process saw lately, where their conversations stand, and the next states it has noted.
 
-    `lines` names the turn in which a conversation's digest ends, `last` a session's last main turn.
+    `lines` names the turn in which a conversation's digest ends, `first` and `last` a session's turns of that rank, and
+    `attempts` those that answer one request.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
         self._turns: OrderedDict[str, Kept] = OrderedDict()
-        self._names: dict[str, tuple[str, str]] = {}
+        self._own: dict[str, KnownTurn] = {}
         self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
         self.lines: dict[str, str] = {}
+        self.first: dict[str, str] = {}
         self.last: dict[str, str] = {}
+        self.attempts: dict[str, list[str]] = {}
 
     def get(self, turn: str) -> Kept | None:
         """A turn, if it is remembered."""
@@ -37,16 +43,20 @@ class Cache:
         while self._bytes > self._max_bytes and len(self._turns) > 1:
             self._forget(*self._turns.popitem(last=False))
 
-    def add_own(self, turn: str, kept: Kept, line: str, session: str, *, main: bool) -> None:
+    def add_own(self, known: KnownTurn, kept: Kept) -> None:
         """Remember a turn that ended here, and where its conversation stands."""
-        self.lines[line], self._names[turn] = turn, (line, session)
-        if main:
-            self.last[session] = turn
-        self.add(turn, kept)
+        for line in known.lines:
+            self.lines[line] = known.turn
+        self.first.setdefault(known.session, known.turn)
+        self.attempts.setdefault(known.asked, []).append(known.turn)
+        if known.awaited:
+            self.last[known.session] = known.turn
+        self._own[known.turn] = msgspec.structs.replace(known, prompt_ids=b"", response_ids=b"", messages=[], reply={})
+        self.add(known.turn, kept)
 
     def own(self) -> list[str]:
         """The turns that ended here and are still remembered, oldest first."""
-        return list(self._names)
+        return list(self._own)
 
     def first_time(self, turn: str, digest: str) -> bool:
         """Whether this next state of the turn is new here, among the many that were noted lately."""
@@ -60,8 +70,18 @@ class Cache:
 
     def _forget(self, turn: str, kept: Kept) -> None:
         self._bytes -= kept.size
-        line, session = self._names.pop(turn, ("", ""))
-        if self.lines.get(line) == turn:
-            del self.lines[line]
-        if self.last.get(session) == turn:
-            del self.last[session]
+        known = self._own.pop(turn, None)
+        if known is None:
+            return
+        for names, key in (
+            (self.first, known.session),
+            (self.last, known.session),
+            *((self.lines, line) for line in known.lines),
+        ):
+            if names.get(key) == turn:
+                del names[key]
+        attempts = self.attempts.get(known.asked, [])
+        if turn in attempts:
+            attempts.remove(turn)
+        if not attempts:
+            self.attempts.pop(known.asked, None)

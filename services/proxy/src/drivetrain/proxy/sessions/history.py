@@ -28,9 +28,9 @@ class History:
         return Place(found[0].policy, found[0].session, turn) if found else None
 
     async def last(self, session: str) -> Place | None:
-        """Where the main turn of a session that finished last is."""
-        main = [event for event in await self._read(f"*.{session}.*") if event.kind == "main"]
-        last = max(main, key=lambda event: event.finished_at, default=None)
+        """Where the awaited turn of a session that finished last is."""
+        known = [known_turn(event) for event in await self._read(f"*.{session}.*")]
+        last = max((turn for turn in known if turn.awaited), key=lambda turn: turn.finished_at, default=None)
         return Place(last.policy, session, last.turn) if last else None
 
     async def _read(self, tail: str) -> list[TurnRecorded]:

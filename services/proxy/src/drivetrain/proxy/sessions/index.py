@@ -1,7 +1,8 @@
 """The session index in Redis: small values under few keys, each turn written once, with what is new in it alone.
 
-`line:<digest>` and `turn:<turn>` name a turn's place, `session:<session>` holds the session's turns and its last one,
-`idle` is the sorted set of deadlines, `epoch` says that all of this is there.
+`line:<digest>` and `turn:<turn>` name a turn's place, `asked:<digest>` the turns that answer one request,
+`session:<session>` holds the session's turns and which of them are the first and the last, `idle` is the sorted set of
+deadlines, `epoch` says that all of this is there.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.metrics import INDEX_ERRORS
 from drivetrain.proxy.sessions.kept import Kept, pack, unpack
 
-_LAST = b"last"
+_FIRST, _LAST = "first", "last"
 _LEAVE_ALONE_S = 1.0
 _CLAIM = """
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
@@ -61,11 +62,12 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written of one turn: `kept` its content, `finished_at` of a main turn that may be its session's last,
+    """What is written of one turn: `kept` its content, `finished_at` of a turn that may be its session's last,
     `deadline` when it goes idle. What is None stays as it is."""
 
     place: Place
-    line: str
+    lines: Sequence[str]
+    asked: str
     kept: Kept | None = None
     finished_at: float | None = None
     deadline: float | None = None
@@ -89,9 +91,20 @@ class Index:
         found = await self._ask(lambda: self._redis.get(self._key("turn", turn)), None)
         return Place.parse(found) if found else None
 
+    async def attempts(self, asked: str) -> list[Place]:
+        """Where the turns are that answer one request, in no order."""
+        key, none = self._key("asked", asked), set[bytes]()
+        found = await self._ask(lambda: cast(Awaitable[set[bytes]], self._redis.smembers(key)), none)
+        return [Place.parse(place) for place in found]
+
+    async def first(self, session: str) -> Place | None:
+        """Where a session's first turn is."""
+        found = await self._ask(lambda: self._redis.hget(self._key("session", session), _FIRST), None)
+        return Place.parse(found) if found else None
+
     async def last(self, session: str) -> Place | None:
-        """Where a session's last main turn is."""
-        found = await self._ask(lambda: self._redis.hget(self._key("session", session), _LAST.decode()), None)
+        """Where a session's last awaited turn is."""
+        found = await self._ask(lambda: self._redis.hget(self._key("session", session), _LAST), None)
         return Place.parse(cast(bytes, found).partition(b" ")[2]) if found else None
 
     async def turn(self, place: Place) -> Kept | None:
@@ -103,7 +116,7 @@ class Index:
         """The turns of a session that are not known yet."""
         key = self._key("session", session)
         names = cast(list[bytes], await self._ask(lambda: self._redis.hkeys(key), []))
-        wanted = [name for name in names if name != _LAST and not known(name.decode())]
+        wanted = [name for name in names if name.decode() not in (_FIRST, _LAST) and not known(name.decode())]
         found = cast(list[bytes], await self._ask(lambda: self._redis.hmget(key, wanted), [])) if wanted else []
         return {name.decode(): unpack(data) for name, data in zip(wanted, found, strict=False) if data}
 
@@ -152,8 +165,12 @@ class Index:
 
     def _add(self, pipe: Pipeline, entry: Entry) -> None:
         place, session = str(entry.place), self._key("session", entry.place.session)
-        pipe.set(self._key("line", entry.line), place, ex=self._keep_s)
+        for line in entry.lines:
+            pipe.set(self._key("line", line), place, ex=self._keep_s)
+        pipe.sadd(self._key("asked", entry.asked), place)
+        pipe.expire(self._key("asked", entry.asked), self._keep_s)
         pipe.set(self._key("turn", entry.place.turn), place, ex=self._keep_s)
+        pipe.hsetnx(session, _FIRST, place)
         if entry.kept is not None:
             pipe.hset(session, entry.place.turn, pack(entry.kept))
         if entry.finished_at is not None:

@@ -10,6 +10,7 @@ from drivetrain.common.bus.base import Bus, BusError
 from drivetrain.common.events import Event, TurnFollowed, TurnRecorded
 from drivetrain.common.identity import new_id
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.proxy.capture import known_turn
 from drivetrain.proxy.metrics import REBUILDS
 from drivetrain.proxy.sessions.index import Entry, Index, Place
 from drivetrain.proxy.sessions.sessions import Sessions
@@ -38,10 +39,12 @@ class Fold:
             self._followed.add(place)
             self._open.pop(place, None)
         elif isinstance(event, TurnRecorded) and event.place is not None:
-            place, main = Place(event.policy, event.session, event.turn), event.kind == "main"
-            entry = Entry(place=place, line=event.place.line, finished_at=event.finished_at if main else None)
+            known = known_turn(event)
+            place = Place(event.policy, event.session, event.turn)
+            finished_at = event.finished_at if known.awaited else None
+            entry = Entry(place=place, lines=known.lines, asked=known.asked, finished_at=finished_at)
             self._entries.append(entry)
-            if main and place not in self._followed:
+            if known.awaited and place not in self._followed:
                 self._open[place] = entry
 
     def found(self, at_least: int = 1) -> list[Entry]:

@@ -47,7 +47,7 @@ class Sessions:
     async def remember(self, known: KnownTurn) -> None:
         """Add a finished turn: requests that continue its conversation find it, here and at every other replica."""
         kept = keep(known)
-        self._cache.add_own(known.turn, kept, known.line, known.session, main=known.kind == "main")
+        self._cache.add_own(known, kept)
         followed, self._followed = self._followed, {}
         if not await self._index.write([self._entry(known, kept)], followed):
             self._owe([known.turn])
@@ -65,8 +65,23 @@ class Sessions:
         place = await self._index.place_of(turn) or await self._history.find(turn)
         return await self.at(place) if place else None
 
+    async def attempts(self, asked: str) -> list[KnownTurn]:
+        """The turns that answer one request, as far as they are known, oldest first."""
+        places = await self._index.attempts(asked)
+        found = [kept.known for turn in self._cache.attempts.get(asked, ()) if (kept := self._cache.get(turn))]
+        here = {known.turn for known in found}
+        found += [known for place in places if place.turn not in here and (known := await self.at(place))]
+        return sorted(found, key=lambda known: known.finished_at)
+
+    async def first(self, session: str) -> KnownTurn | None:
+        """The turn with which a session began."""
+        if place := await self._index.first(session):
+            return await self.at(place)
+        turn = self._cache.first.get(session)
+        return await self.turn(turn) if turn else None
+
     async def last(self, session: str) -> KnownTurn | None:
-        """The main turn of a session that finished last."""
+        """The awaited turn of a session that finished last."""
         if place := await self._index.last(session):
             return await self.at(place)
         if turn := self._cache.last.get(session):
@@ -122,9 +137,16 @@ class Sessions:
         return None if missing else whole
 
     def _entry(self, known: KnownTurn, kept: Kept) -> Entry:
-        finished_at = known.finished_at if known.kind == "main" else None
+        finished_at = known.finished_at if known.awaited else None
         deadline = None if finished_at is None else finished_at + self._idle_s
-        return Entry(place=_place(known), line=known.line, kept=kept, finished_at=finished_at, deadline=deadline)
+        return Entry(
+            place=_place(known),
+            lines=known.lines,
+            asked=known.asked,
+            kept=kept,
+            finished_at=finished_at,
+            deadline=deadline,
+        )
 
 
 def _place(known: KnownTurn) -> Place:
