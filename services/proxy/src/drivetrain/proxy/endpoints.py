@@ -1,61 +1,79 @@
-"""The HTTP endpoints of one policy, and the refusals in the shape that their callers know."""
+"""The proxy's HTTP endpoints: every dialect leads to the gateway of the policy that `model` names."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 
 import msgspec
-from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from drivetrain.common.telemetry.traces import trace
 from drivetrain.proxy import feedback
-from drivetrain.proxy.dialects import openai_chat
+from drivetrain.proxy.dialects import answers, anthropic, models
+from drivetrain.proxy.dialects.base import Dialect, Head
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.gateway import Gateway, Opened
-from drivetrain.proxy.http import CallerLeft, EventStream, body_of, while_connected
+from drivetrain.proxy.gateway import Gateway
+from drivetrain.proxy.http import EventStream, body_of, json_response, while_connected
 from drivetrain.proxy.identify import Identifier
-from drivetrain.proxy.metrics import REQUESTS
 from drivetrain.proxy.recorder import Recorder
 from drivetrain.proxy.sessions import Sessions
-
-Handler = Callable[[Request], Awaitable[Response]]
+from drivetrain.proxy.turns import Ask
 
 
 class Endpoints:
-    """The HTTP endpoints of one policy."""
+    """What answers each path. `policies` are those served, by name; `limit` bounds bodies, in bytes."""
 
     def __init__(
         self,
-        gateway: Gateway,
+        policies: Mapping[str, Gateway],
         identifier: Identifier,
         sessions: Sessions,
         recorder: Recorder,
         *,
-        policy: str,
         limit: int,
     ) -> None:
-        self._gateway, self._identifier = gateway, identifier
+        self._policies, self._identifier = policies, identifier
         self._sessions, self._recorder = sessions, recorder
-        self._policy, self._limit = policy, limit
+        self._limit = limit
         self._since = int(time.time())
 
-    async def chat(self, request: Request) -> Response:
-        """`POST /v1/chat/completions`."""
+    async def reply(self, dialect: Dialect, request: Request) -> Response:
+        """One answer in a dialect, streamed if the request says so.
+
+        Raises:
+            Refused: the request cannot be honoured, or no replica answers.
+        """
         caller = self._identifier.caller(request.headers, request.path_params.get("session"), time.time())
-        ask = openai_chat.read(await body_of(request, self._limit), self._policy)
-        reply, created = self._gateway.reply(caller, ask), int(time.time())
-        opened = await while_connected(request.receive, anext(reply))
-        assert isinstance(opened, Opened)
+        ask = dialect.read(await body_of(request, self._limit))
+        gateway = self._gateway(ask)
+        replies = [gateway.reply(caller, sibling) for sibling in siblings(ask)]
+        created = int(time.time())
+        opened = await while_connected(request.receive, answers.opened(replies))
+        head = Head(ask=ask, created=created, opened=opened)
+        parts = answers.merged(replies)
         if ask.stream:
-            return EventStream(openai_chat.events(reply, ask, self._policy, created, opened))
-        document = openai_chat.whole(reply, self._policy, created, opened)
-        return _json(await while_connected(request.receive, document))
+            return EventStream(answers.stream(parts, dialect.writer(head)))
+        wholes = await while_connected(request.receive, answers.whole(parts, len(replies)))
+        return json_response(dialect.document(head, wholes))
+
+    async def count_tokens(self, request: Request) -> Response:
+        """`POST /v1/messages/count_tokens`."""
+        self._identifier.caller(request.headers, request.path_params.get("session"), time.time())
+        ask = anthropic.read_count(await body_of(request, self._limit))
+        counting = self._gateway(ask).count(ask)
+        return json_response({"input_tokens": await while_connected(request.receive, counting)})
 
     async def models(self, request: Request) -> Response:
-        """`GET /v1/models`."""
-        model = {"id": self._policy, "object": "model", "created": self._since, "owned_by": "drivetrain"}
-        return _json(msgspec.json.encode({"object": "list", "data": [model]}))
+        """`GET /v1/models`, in the shape of the client that asks."""
+        policies = sorted(self._policies)
+        shaped = models.anthropic_list if "anthropic-version" in request.headers else models.openai_list
+        return json_response(shaped(policies, self._since))
+
+    async def model(self, request: Request) -> Response:
+        """`GET /v1/models/{model}`, likewise."""
+        name = request.path_params["model"]
+        self._known(name)
+        shaped = models.anthropic_model if "anthropic-version" in request.headers else models.openai_model
+        return json_response(shaped(name, self._since))
 
     async def feedback(self, request: Request) -> Response:
         """`POST /v1/feedback`."""
@@ -74,50 +92,27 @@ class Endpoints:
         event = feedback.signal(given, known, now)
         if not self._recorder.record(event):
             raise Refused(503, "the feedback could not be stored: try again later", code="not_stored")
-        return _json(msgspec.json.encode({"id": event.id, "object": "feedback", "turn": known.turn}))
+        return json_response({"id": event.id, "object": "feedback", "turn": known.turn})
+
+    def _gateway(self, ask: Ask) -> Gateway:
+        self._known(ask.model)
+        return self._policies[ask.model]
+
+    def _known(self, model: str) -> None:
+        if model not in self._policies:
+            message = f"there is no model {model!r} here; the models are: {', '.join(sorted(self._policies))}"
+            raise Refused(404, message, param="model", code="model_not_found")
 
 
-def build_app(endpoints: Endpoints) -> FastAPI:
-    """The endpoints as an ASGI app, with and without a session in the path."""
-    app = FastAPI(title="Drivetrain proxy", docs_url=None, redoc_url=None)
-    router = APIRouter()
-    router.add_api_route("/v1/chat/completions", _answer("chat", endpoints.chat), methods=["POST"])
-    router.add_api_route("/v1/feedback", _answer("feedback", endpoints.feedback), methods=["POST"])
-    router.add_api_route("/v1/models", _answer("models", endpoints.models), methods=["GET"])
-    app.include_router(router)
-    app.include_router(router, prefix="/s/{session}", include_in_schema=False)
-    app.add_exception_handler(404, _not_found)
-    app.add_exception_handler(405, _not_found)
-    app.add_exception_handler(Exception, _failed)
-    return app
+def siblings(ask: Ask) -> list[Ask]:
+    """The asks for each of the replies that are wanted. With a seed each has its own."""
+    if ask.replies == 1:
+        return [ask]
+    return [_sibling(ask, number) for number in range(ask.replies)]
 
 
-def _answer(endpoint: str, handler: Handler) -> Handler:
-    """Count the request, and answer refusals in the dialect's shape."""
-
-    async def answer(request: Request) -> Response:
-        with trace(request.headers):
-            try:
-                response = await handler(request)
-            except Refused as error:
-                response = _json(openai_chat.error_body(error), error.status)
-            except CallerLeft:
-                response = Response(status_code=499)
-        REQUESTS.labels(endpoint, str(response.status_code)).inc()
-        return response
-
-    answer.__name__ = endpoint
-    return answer
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    return _json(openai_chat.error_body(Refused(404, f"there is no {request.url.path} here", code="not_found")), 404)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    """An error of ours: the caller learns that it is one, the log has the traceback."""
-    return _json(openai_chat.error_body(Refused(500, "the proxy failed on this request; its log says why")), 500)
-
-
-def _json(body: bytes, status: int = 200) -> Response:
-    return Response(body, status_code=status, media_type="application/json")
+def _sibling(ask: Ask, number: int) -> Ask:
+    seed = ask.sampling.seed
+    # Kept inside 64 bits, which is what engines take.
+    spaced = None if seed is None else (seed + number + 2**63) % 2**64 - 2**63
+    return msgspec.structs.replace(ask, sibling=number, sampling=msgspec.structs.replace(ask.sampling, seed=spaced))

@@ -1,5 +1,6 @@
 """Explicit feedback: a thumb, a score or words, for one reply or the last one of a session."""
 
+import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,14 +10,17 @@ from drivetrain.common.identity import new_id
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.turns import KnownTurn
 
+_PREFIX = re.compile("^(chatcmpl-|cmpl-|msg_)")
+"""What dialects put before a turn's id to name a response."""
+
 _THUMBS = {"up": 1.0, "down": -1.0}
 
 
 class Feedback(msgspec.Struct, forbid_unknown_fields=True):
     """The body of `POST /v1/feedback`.
 
-    `response` is the id of a reply (`chatcmpl-…`), `turn` the bare turn id, `session` a session's name; without any of
-    them the session comes from the path, the header or the rollout key, and its last reply is meant.
+    `response` is the id of a reply (`chatcmpl-…`, `msg_…`), `turn` the bare turn id, `session` a session's name;
+    without any of them the session comes from the path, the header or the rollout key, and its last reply is meant.
     """
 
     response: str | None = None
@@ -29,7 +33,7 @@ class Feedback(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def turn_id(self) -> str | None:
         """The turn that is meant, if the body names one."""
-        return self.turn or (self.response.removeprefix("chatcmpl-") if self.response else None)
+        return self.turn or (_PREFIX.sub("", self.response) if self.response else None)
 
     @property
     def value(self) -> float | None:

@@ -1,10 +1,11 @@
 """What HTTP asks of every dialect: bounded bodies, streams that end when the caller leaves, errors as answers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -53,6 +54,11 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
         if not working.done():
             working.cancel()
             await asyncio.wait((working,))
+
+
+def json_response(document: Mapping[str, Any], status: int = 200) -> Response:
+    """An answer of one document."""
+    return Response(msgspec.json.encode(document), status_code=status, media_type="application/json")
 
 
 class EventStream(Response):

@@ -1,0 +1,55 @@
+"""What every dialect supports, as the page in the docs and as OpenAPI, both from the declarations themselves."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from drivetrain.proxy.dialects import anthropic, openai_chat, openai_completions
+from drivetrain.proxy.dialects.anthropic.body import CountBody
+from drivetrain.proxy.dialects.base import Dialect, Support
+from drivetrain.proxy.feedback import Feedback
+
+DIALECTS: tuple[Dialect, ...] = (openai_chat, openai_completions, anthropic)
+
+_INTRODUCTION = """# Dialects
+
+What the proxy makes of each field of a request. *Honoured* fields do what the API says, as far as the note tells;
+*harmless* ones are accepted and change nothing; what would change the reply and cannot be honoured is *refused* with a
+400 that names the field, in the API's own shape. So is every field that is in none of these tables.
+
+This page is written by `python -m drivetrain.proxy.dialects`.
+"""
+_COMPONENTS = "#/components/schemas/{name}"
+
+
+def page() -> str:
+    """The page as Markdown."""
+    return _INTRODUCTION + "".join(_section(dialect) for dialect in DIALECTS)
+
+
+def schemas() -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """JSON Schemas of the request bodies by path, and the components that they refer to."""
+    bodies: dict[str, type[msgspec.Struct]] = {dialect.PATH: dialect.SUPPORT.body for dialect in DIALECTS}
+    bodies |= {f"{anthropic.PATH}/count_tokens": CountBody, "/v1/feedback": Feedback}
+    found, components = msgspec.json.schema_components(bodies.values(), ref_template=_COMPONENTS)
+    return dict(zip(bodies, found, strict=True)), components
+
+
+def _section(dialect: Dialect) -> str:
+    rows = "".join(f"| `{name}` | {what} | {note} |\n" for name, what, note in _rows(dialect.SUPPORT))
+    return f"\n## {dialect.NAME}: `POST {dialect.PATH}`\n\n| Field | | |\n|---|---|---|\n{rows}"
+
+
+def _rows(support: Support) -> Iterator[tuple[str, str, str]]:
+    fields = sorted(support.body.__struct_fields__)
+    for name in fields:
+        yield name, "honoured", _note(name, support.notes)
+    for name, note in sorted(support.harmless.items()):
+        yield name, "harmless", note
+    for name, remedy in sorted(support.refused.items()):
+        yield name, "refused otherwise" if name in fields else "refused", remedy
+
+
+def _note(name: str, notes: Mapping[str, str]) -> str:
+    return notes.get(name, "")

@@ -1,0 +1,27 @@
+"""The list of models, and one of them, as OpenAI's and Anthropic's clients read it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+
+def openai_model(policy: str, since: int) -> dict[str, Any]:
+    """A policy as OpenAI describes a model; `since` is in unix seconds."""
+    return {"id": policy, "object": "model", "created": since, "owned_by": "drivetrain"}
+
+
+def openai_list(policies: Sequence[str], since: int) -> dict[str, Any]:
+    """All policies in OpenAI's shape."""
+    return {"object": "list", "data": [openai_model(policy, since) for policy in policies]}
+
+
+def anthropic_model(policy: str, since: int) -> dict[str, Any]:
+    """A policy as Anthropic describes a model; `since` is in unix seconds."""
+    created = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": "model", "id": policy, "display_name": policy, "created_at": created}
+
+
+def anthropic_list(policies: Sequence[str], since: int) -> dict[str, Any]:
+    """All policies in Anthropic's shape, on one page."""
+    ends = {"first_id": policies[0], "last_id": policies[-1]} if policies else {"first_id": None, "last_id": None}
+    return {"data": [anthropic_model(policy, since) for policy in policies], "has_more": False, **ends}

@@ -1,0 +1,71 @@
+"""A chat request as what is asked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from drivetrain.proxy.dialects.openai import sampling_of
+from drivetrain.proxy.dialects.openai_chat.body import SUPPORT, Body, Message, NamedChoice
+from drivetrain.proxy.dialects.reading import hints_of, parse, typed
+from drivetrain.proxy.errors import Refused
+from drivetrain.proxy.grammar import json_of
+from drivetrain.proxy.turns import Ask
+
+
+def read(data: bytes) -> Ask:
+    """See `drivetrain.proxy.dialects.base.Dialect`."""
+    raw = parse(data)
+    body = typed(raw, SUPPORT, Body)
+    _check_messages(body.messages)
+    return Ask(
+        model=body.model,
+        messages=raw["messages"],
+        tools=raw.get("tools", []) if body.tool_choice != "none" else [],
+        must_call=_must_call(body),
+        sampling=sampling_of(body, body.max_completion_tokens or body.max_tokens, _form(body)),
+        stop=body.stops,
+        stream=bool(body.stream),
+        usage_chunk=bool(body.stream_options and body.stream_options.include_usage),
+        logprobs=bool(body.logprobs),
+        token_ids=bool(body.return_token_ids),
+        replies=body.n or 1,
+        hints=hints_of(body),
+    )
+
+
+def _check_messages(messages: Sequence[Message]) -> None:
+    asked = False
+    for index, message in enumerate(messages):
+        asked = asked or bool(message.tool_calls)
+        if message.role == "tool" and not asked:
+            raise Refused(400, "a tool result needs an earlier message with tool_calls", param=f"messages[{index}]")
+        if message.role == "tool" and not message.tool_call_id:
+            raise Refused(400, "a tool result needs a tool_call_id", param=f"messages[{index}].tool_call_id")
+        if message.role != "assistant" and message.content is None:
+            raise Refused(400, f"a {message.role} message needs content", param=f"messages[{index}].content")
+
+
+def _must_call(body: Body) -> list[str]:
+    """The tools of which one has to be called; none if the model may choose."""
+    names = [tool.function.name for tool in body.tools or ()]
+    if isinstance(body.tool_choice, NamedChoice):
+        name = body.tool_choice.function.name
+        if name not in names:
+            raise Refused(400, f"there is no tool {name!r} among the tools", param="tool_choice")
+        return [name]
+    if body.tool_choice != "required":
+        return []
+    if not names:
+        raise Refused(400, "tool_choice required needs tools", param="tool_choice")
+    return names
+
+
+def _form(body: Body) -> dict[str, Any]:
+    """The form that the reply's text must have, as sampling parameters."""
+    wanted = body.response_format
+    if wanted is None or wanted.type == "text":
+        return {}
+    if wanted.type == "json_object":
+        return json_of(None)
+    if wanted.json_schema is None or wanted.json_schema.schema is None:
+        raise Refused(400, "json_schema needs a schema", param="response_format.json_schema.schema")
+    return json_of(wanted.json_schema.schema)

@@ -1,0 +1,83 @@
+"""Bodies as typed requests: what is malformed, unknown or cannot be honoured is refused by name."""
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from drivetrain.proxy.dialects.base import Support
+from drivetrain.proxy.errors import Refused
+
+B = TypeVar("B", bound=msgspec.Struct)
+
+_PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_INDEX = re.compile(r"\[[^\]]*\]")
+
+
+class Hints(msgspec.Struct, kw_only=True):
+    """Fields in which any dialect's body may say who speaks; see `drivetrain.proxy.turns.Ask`."""
+
+    session_id: str | None = None
+    turn_type: str | None = None
+    session_done: bool | str | None = None
+    prompt_cache_key: str | None = None
+
+
+HINT_NOTES = {
+    "prompt_cache_key": "names the conversation",
+    "session_done": "the session ends with this reply",
+    "session_id": "the session's name",
+    "turn_type": "`side` for titles, compaction and the like",
+}
+
+
+def hints_of(body: Hints, user_id: str | None = None) -> dict[str, str]:
+    """What the body says of the speaker, as text."""
+    said = {name: getattr(body, name) for name in HINT_NOTES} | {"user_id": user_id}
+    return {name: str(value).lower() if value in (True, False) else str(value) for name, value in said.items() if value}
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """The body as a JSON object without its null fields.
+
+    Raises:
+        Refused: it is none.
+    """
+    try:
+        raw = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, f"the body is not JSON in UTF-8: {error}") from error
+    if not isinstance(raw, dict):
+        raise Refused(400, "the body must be a JSON object")
+    return {name: value for name, value in raw.items() if value is not None}
+
+
+def typed(raw: dict[str, Any], support: Support, body: type[B]) -> B:
+    """The parsed body as a dialect's request.
+
+    Raises:
+        Refused: an unknown field, or a value that cannot be honoured.
+    """
+    for name in raw:
+        if name not in body.__struct_fields__ and name not in support.harmless:
+            remedy = support.refused.get(name, "leave it out")
+            raise Refused(400, f"the field {name!r} is not supported: {remedy}", param=name)
+    try:
+        return msgspec.convert(raw, body)
+    except msgspec.ValidationError as error:
+        path, words = _where(str(error))
+        advice = support.refused.get(_INDEX.sub("[]", path))
+        words = f"{words}; {advice}" if advice else words
+        raise Refused(400, f"{path or 'body'}: {words}", param=path or None) from error
+
+
+def _where(text: str) -> tuple[str, str]:
+    """The path of the field at fault, and what is wrong with it."""
+    found = _PATH.search(text)
+    path = str(found["path"]) if found else ""
+    words = text[: found.start()] if found else text
+    if "missing required field" in words:
+        path = ".".join(filter(None, (path, words.split("`")[1])))
+    elif not path and "`" in words:
+        path = words.split("`")[1]
+    return path, words

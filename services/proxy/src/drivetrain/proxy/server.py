@@ -1,0 +1,111 @@
+"""The endpoints as an ASGI app: its routes, refusals in the shape that each caller knows, and the OpenAPI document."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from drivetrain.common.telemetry.traces import trace
+from drivetrain.proxy.dialects import anthropic, openai_chat
+from drivetrain.proxy.dialects.base import Dialect
+from drivetrain.proxy.dialects.catalog import DIALECTS, schemas
+from drivetrain.proxy.endpoints import Endpoints
+from drivetrain.proxy.errors import Refused
+from drivetrain.proxy.http import CallerLeft, json_response
+from drivetrain.proxy.metrics import REQUESTS
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def build_app(endpoints: Endpoints) -> FastAPI:
+    """The endpoints as an ASGI app, with and without a session in the path."""
+    app = FastAPI(title="Drivetrain proxy", docs_url=None, redoc_url=None)
+    bodies, components = schemas()
+    routes: list[tuple[str, str, str, Handler]] = [
+        (dialect.PATH, "POST", dialect.PATH.removeprefix("/v1/"), partial(endpoints.reply, dialect))
+        for dialect in DIALECTS
+    ]
+    routes += [
+        ("/v1/messages/count_tokens", "POST", "count_tokens", endpoints.count_tokens),
+        ("/v1/feedback", "POST", "feedback", endpoints.feedback),
+        ("/v1/models", "GET", "models", endpoints.models),
+        ("/v1/models/{model}", "GET", "models", endpoints.model),
+    ]
+    router = APIRouter()
+    for path, method, name, handler in routes:
+        router.add_api_route(path, _answer(name, handler), methods=[method], openapi_extra=_described(bodies.get(path)))
+    app.include_router(router)
+    app.include_router(router, prefix="/s/{session}", include_in_schema=False)
+    app.add_exception_handler(404, _not_found)
+    app.add_exception_handler(405, _not_allowed)
+    app.add_exception_handler(Exception, _failed)
+    _describe(app, components)
+    return app
+
+
+def _answer(endpoint: str, handler: Handler) -> Handler:
+    """Count the request, and answer refusals in the dialect's shape."""
+
+    async def answer(request: Request) -> Response:
+        with trace(request.headers):
+            try:
+                response = await handler(request)
+            except Refused as error:
+                response = _refusal(request, error)
+            except CallerLeft:
+                response = Response(status_code=499)
+        REQUESTS.labels(endpoint, str(response.status_code)).inc()
+        return response
+
+    answer.__name__ = endpoint.replace("/", "_")
+    return answer
+
+
+def dialect_of(request: Request) -> Dialect:
+    """In whose shape a request is refused: that of its path, or of the client it comes from."""
+    path = request.url.path
+    if "anthropic-version" in request.headers or "/v1/messages" in path:
+        return anthropic
+    return next((dialect for dialect in DIALECTS if path.endswith(dialect.PATH)), openai_chat)
+
+
+def _refusal(request: Request, error: Refused) -> Response:
+    return json_response(dialect_of(request).error(error), error.status)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return _refusal(request, Refused(404, f"there is no {request.url.path} here", code="not_found"))
+
+
+async def _not_allowed(request: Request, error: Exception) -> Response:
+    message = f"{request.url.path} does not take {request.method}"
+    response = _refusal(request, Refused(405, message, code="method_not_allowed"))
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """An error of ours: the caller learns that it is one, the log has the traceback."""
+    return _refusal(request, Refused(500, "the proxy failed on this request; its log says why"))
+
+
+def _described(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A route's request body for OpenAPI."""
+    if schema is None:
+        return None
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _describe(app: FastAPI, components: dict[str, Any]) -> None:
+    """Add the components, to which the bodies refer, to the OpenAPI document."""
+    generated = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = generated()
+        document.setdefault("components", {}).setdefault("schemas", {}).update(components)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
