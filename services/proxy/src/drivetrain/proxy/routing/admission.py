@@ -91,7 +91,8 @@ class Admission:
             raise self._busy("waited", f"{why}, for {self._limits.queue_s:g} s now") from error
         finally:
             self._queue(-1)
-            if not entered and not waiting.place.cancel():
+            waiting.place.cancel()
+            if not entered and not waiting.place.cancelled():
                 # It came in the moment in which the caller left
                 self.leave(waiting.place.result())
 
