@@ -139,41 +139,55 @@ async def test_recovery_lets_those_in_who_wait() -> None:
     assert await waiting is admission.replicas[1]
 
 
+class Crowd:
+    """Callers that come, end and leave in any order."""
+
+    def __init__(self, replicas: int, places: int) -> None:
+        self.admission = door(replicas, max_in_flight=places, queue_s=60.0)
+        self.waiting: list[asyncio.Task[Replica]] = []
+
+    async def come(self, number: int) -> None:
+        self.waiting += await started(taken(self.admission, session=str(number), lane="ab"[number % 2]))
+
+    async def end(self, number: int) -> None:
+        inside = [task for task in self.waiting if task.done()]
+        if inside:
+            self.waiting.remove(inside[0])
+            self.admission.leave(inside[0].result())
+        await started()
+
+    async def leave(self, number: int) -> None:
+        outside = [task for task in self.waiting if not task.done()]
+        if outside:
+            self.waiting.remove(outside[-1])
+            outside[-1].cancel()
+        await started()
+
+    async def ill(self, number: int) -> None:
+        self.admission.replicas[number % len(self.admission.replicas)].failed()
+
+    async def well(self, number: int) -> None:
+        self.admission.replicas[number % len(self.admission.replicas)].saw(healthy=True, version=None)
+        self.admission.pump()
+        await started()
+
+
 steps = st.lists(st.tuples(st.sampled_from(["come", "end", "leave", "ill", "well"]), st.integers(0, 9)), max_size=40)
 
 
 @given(steps, st.integers(1, 3), st.integers(1, 3))
 def test_no_place_is_lost_or_given_twice(history: list[tuple[str, int]], replicas: int, places: int) -> None:
     async def live() -> None:
-        admission = door(replicas, max_in_flight=places, queue_s=60.0)
-        tasks: list[asyncio.Task[Replica]] = []
-        ended: set[int] = set()
+        crowd = Crowd(replicas, places)
         for what, number in history:
-            replica = admission.replicas[number % replicas]
-            if what == "come":
-                tasks += await started(taken(admission, session=str(number), lane="ab"[number % 2]))
-            elif what == "end":
-                done = [i for i, task in enumerate(tasks) if task.done() and not task.cancelled() and i not in ended]
-                if done:
-                    ended.add(done[0])
-                    admission.leave(tasks[done[0]].result())
-            elif what == "leave":
-                waiting = [task for task in tasks if not task.done()]
-                if waiting:
-                    waiting[0].cancel()
-            elif what == "ill":
-                replica.failed()
-            else:
-                replica.saw(healthy=True, version=None)
-                admission.pump()
-            assert all(0 <= each.in_flight <= places for each in admission.replicas)
-        for i in range(len(tasks)):
-            await started()
-            if tasks[i].done() and not tasks[i].cancelled() and i not in ended:
-                admission.leave(tasks[i].result())
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for i, task in enumerate(tasks):
-            assert task.done()
-        assert all(each.in_flight >= 0 for each in admission.replicas)
+            await getattr(crowd, what)(number)
+            inside = sum(task.done() for task in crowd.waiting)
+            loads = [replica.in_flight for replica in crowd.admission.replicas]
+            assert sum(loads) == inside
+            assert max(loads) <= places
+        for _ in range(len(crowd.waiting)):
+            await crowd.end(0)
+        assert not crowd.waiting
+        assert all(replica.in_flight == 0 for replica in crowd.admission.replicas)
 
     asyncio.run(live())

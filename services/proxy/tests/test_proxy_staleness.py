@@ -40,8 +40,8 @@ def test_the_wait_ends_when_the_newest_version_is_decided(
     assert behind(Fates(candidate=newest, promoted=promoted, held=newest), [promoted or 0]) == 0
 
 
-def candidate(version: int) -> WeightsCandidate:
-    return WeightsCandidate(policy="p", version=version, at=0.0, parent=version - 1, digest="d", step=version)
+def candidate(version: int, policy: str = "p") -> WeightsCandidate:
+    return WeightsCandidate(policy=policy, version=version, at=0.0, parent=version - 1, digest="d", step=version)
 
 
 async def test_the_bus_says_which_versions_there_are() -> None:
@@ -52,7 +52,7 @@ async def test_the_bus_says_which_versions_there_are() -> None:
     for version in (1, 2, 3, 4):
         await bus.publish(candidate(version))
     await bus.publish(WeightsPromoted(policy="p", version=1, replicas=["r"], at=0.0))
-    await bus.publish(candidate(9).__class__(policy="other", version=9, at=0.0, parent=8, digest="d", step=9))
+    await bus.publish(candidate(9, policy="other"))
     await staleness.look()
     assert "3 versions behind" in staleness.held()
     served[:] = [2]
@@ -74,7 +74,7 @@ async def test_what_was_known_stays_while_the_bus_is_away() -> None:
 
     bus = Away()
     await bus.publish(candidate(9))
-    staleness = Staleness(bus, "p", lambda: [], max_staleness=2)
+    staleness = Staleness(bus, "p", list, max_staleness=2)
     await staleness.look()
     bus.away = True
     await staleness.look()
