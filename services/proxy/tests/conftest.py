@@ -18,6 +18,7 @@ from drivetrain.common.bus import MemoryBus
 from drivetrain.common.events import Event, TurnFollowed, TurnRecorded
 from drivetrain.common.identity import new_id
 from drivetrain.common.telemetry.admin import Server, listen, uvicorn_config
+from drivetrain.proxy.access.keys import Keys
 from drivetrain.proxy.endpoints import Endpoints
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.gateway import Gateway
@@ -262,7 +263,7 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
         redis = connect(options.pop("redis_url", valkey_url), 0.5)
         index, idle_s = Index(redis, keep_s=600, prefix=keys), options.pop("idle_s", 600)
         sessions = Sessions(index, History(bus), cache_bytes=options.pop("cache_bytes", 1 << 24), idle_s=idle_s)
-        rendering = Rendering(lambda: Template(str(model_folder)), options.pop("thread_chars", 10_000))
+        rendering = Rendering(Template(str(model_folder)), options.pop("thread_chars", 10_000))
         vllm = Vllm(connect_s=2, stall_s=options.pop("stall_s", 20))
         pool = Pool("default", replicas, vllm, bus, Limits(**options.pop("limits", {})), probe_s=0.1)
         await pool.look()
@@ -276,8 +277,8 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
             secret=SECRET,
             context_tokens=lambda: context,
         )
-        identifier = Identifier(SECRET, "default", "train")
-        endpoints = Endpoints({"default": gateway}, identifier, sessions, recorder, limit=100_000)
+        identifier = Identifier(SECRET, "train")
+        endpoints = Endpoints({"default": gateway}, Keys(SECRET), identifier, sessions, recorder, limit=100_000)
         publisher = Publisher(recorder, bus, retry_s=(0.01, 0.05))
         listener = listen("127.0.0.1", 0)
         server = Server(uvicorn_config(build_app(endpoints)))

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.proxy.lineage import candidates, digest_of, extend, next_state, rolling
+from drivetrain.proxy.lineage import candidates, digest_of, extend, rolling
 
 TEXT = st.text(max_size=20)
 JSON = st.recursive(
@@ -82,13 +82,6 @@ def test_candidates_are_earlier_replies_longest_first() -> None:
     assert candidates(list("abcdef"), messages) == ["d", "b"]
     assert candidates(list("abcd"), messages[:4]) == ["b"]
     assert candidates(list("a"), messages[:1]) == []
-
-
-def test_the_next_state_is_everything_up_to_the_next_reply() -> None:
-    world = [message("tool", "1"), message("tool", "2"), message("user", "3")]
-    assert next_state([*world, message("assistant", "4"), message("user", "5")]) == world
-    assert next_state(world) == world
-    assert next_state([message("assistant", "4"), *world]) == []
 
 
 def test_the_order_of_keys_does_not_matter_for_tools() -> None:

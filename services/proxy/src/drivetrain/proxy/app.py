@@ -11,6 +11,7 @@ from drivetrain.common.bus import connect as connect_bus
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.telemetry.admin import Server, listen, uvicorn_config
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.proxy.access.keys import Keys
 from drivetrain.proxy.endpoints import Endpoints
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.gateway import Gateway
@@ -121,12 +122,12 @@ def _endpoints(
         )
         for name, policy in settings.served.items()
     }
-    identifier = Identifier(secret, settings.policy, settings.consent)
-    return Endpoints(gateways, identifier, sessions, recorder, limit=settings.max_body_bytes)
+    identifier = Identifier(secret, settings.consent)
+    return Endpoints(gateways, Keys(secret), identifier, sessions, recorder, limit=settings.max_body_bytes)
 
 
 def _rendering(lifecycle: Lifecycle, policy: PolicySettings, thread_chars: int) -> Rendering:
-    rendering = Rendering(lambda: Template(policy.model, policy.renderer, policy.tool_parser), thread_chars)
+    rendering = Rendering(Template(policy.model, policy.renderer, policy.tool_parser), thread_chars)
     lifecycle.stack.callback(rendering.close)
     return rendering
 

@@ -8,15 +8,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from drivetrain.proxy import feedback
+from drivetrain.proxy.access.keys import Keys
+from drivetrain.proxy.access.principal import Principal
 from drivetrain.proxy.dialects import answers, anthropic, models
 from drivetrain.proxy.dialects.base import Dialect, Head
 from drivetrain.proxy.errors import Refused
+from drivetrain.proxy.feedback import Feedback
 from drivetrain.proxy.gateway import Gateway
 from drivetrain.proxy.http import EventStream, body_of, json_response, while_connected
 from drivetrain.proxy.identify import Identifier
 from drivetrain.proxy.recorder import Recorder
 from drivetrain.proxy.sessions import Sessions
-from drivetrain.proxy.turns import Ask
+from drivetrain.proxy.turns import Ask, KnownTurn
 
 
 class Endpoints:
@@ -25,13 +28,14 @@ class Endpoints:
     def __init__(
         self,
         policies: Mapping[str, Gateway],
+        keys: Keys,
         identifier: Identifier,
         sessions: Sessions,
         recorder: Recorder,
         *,
         limit: int,
     ) -> None:
-        self._policies, self._identifier = policies, identifier
+        self._policies, self._keys, self._identifier = policies, keys, identifier
         self._sessions, self._recorder = sessions, recorder
         self._limit = limit
         self._since = int(time.time())
@@ -42,9 +46,10 @@ class Endpoints:
         Raises:
             Refused: the request cannot be honoured, or no replica answers.
         """
-        caller = self._identifier.caller(request.headers, request.path_params.get("session"), time.time())
+        principal = self._keys.authenticate(request.headers, time.time())
         ask = dialect.read(await body_of(request, self._limit))
         gateway = self._gateway(ask)
+        caller = self._identifier.caller(principal, request.headers, request.path_params.get("session"), ask)
         replies = [gateway.reply(caller, sibling) for sibling in siblings(ask)]
         created = int(time.time())
         opened = await while_connected(request.receive, answers.opened(replies))
@@ -57,7 +62,7 @@ class Endpoints:
 
     async def count_tokens(self, request: Request) -> Response:
         """`POST /v1/messages/count_tokens`."""
-        self._identifier.caller(request.headers, request.path_params.get("session"), time.time())
+        self._keys.authenticate(request.headers, time.time())
         ask = anthropic.read_count(await body_of(request, self._limit))
         counting = self._gateway(ask).count(ask)
         return json_response({"input_tokens": await while_connected(request.receive, counting)})
@@ -78,21 +83,34 @@ class Endpoints:
     async def feedback(self, request: Request) -> Response:
         """`POST /v1/feedback`."""
         now = time.time()
-        caller = self._identifier.caller(request.headers, request.path_params.get("session"), now)
+        principal = self._keys.authenticate(request.headers, now)
         given = feedback.read(await body_of(request, self._limit))
-        if given.turn_id:
-            known = await self._sessions.turn(given.turn_id)
-        else:
-            session = self._identifier.session(caller.tenant, given.session) if given.session else caller.session
-            if session is None:
-                raise Refused(400, "say which reply is meant: response, turn or session", param="response")
-            known = await self._sessions.last(session)
-        if known is None or known.tenant != caller.tenant or (caller.rollout and known.session != caller.session):
+        known = await self._meant(given, principal, request)
+        if known is None or not self._may_judge(principal, known):
             raise Refused(404, "no such reply is known here", param="response", code="unknown_reply")
         event = feedback.signal(given, known, now)
         if not self._recorder.record(event):
             raise Refused(503, "the feedback could not be stored: try again later", code="not_stored")
         return json_response({"id": event.id, "object": "feedback", "turn": known.turn})
+
+    async def _meant(self, given: Feedback, principal: Principal, request: Request) -> KnownTurn | None:
+        """The reply that feedback is about: by its id, or the last one of a session of any policy."""
+        if given.turn_id:
+            return await self._sessions.turn(given.turn_id)
+        path = request.path_params.get("session")
+        for policy in filter(principal.may_use, sorted(self._policies)):
+            session = self._identifier.named(principal, request.headers, path, policy, given.session)
+            if session is None:
+                raise Refused(400, "say which reply is meant: response, turn or session", param="response")
+            if known := await self._sessions.last(session):
+                return known
+        return None
+
+    def _may_judge(self, principal: Principal, known: KnownTurn) -> bool:
+        """Whether a key may say something of a reply: of its own rollout or tenant, an admin of all."""
+        if principal.rollout:
+            return known.session == self._identifier.named(principal, {}, None, known.policy, None)
+        return principal.role == "admin" or known.tenant == principal.tenant
 
     def _gateway(self, ask: Ask) -> Gateway:
         self._known(ask.model)

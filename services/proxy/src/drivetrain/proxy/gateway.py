@@ -1,5 +1,6 @@
 """One model call from beginning to end: find the conversation, build the prompt, stream the reply, record the turn."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -8,8 +9,10 @@ from typing import Any
 import msgspec
 
 from drivetrain.common.events import TurnRecorded
-from drivetrain.common.identity import new_id, session_id
-from drivetrain.proxy.capture import Captured, followed, known_turn
+from drivetrain.common.identity import new_id
+from drivetrain.proxy.capture import Captured
+from drivetrain.proxy.conversations import Conversations
+from drivetrain.proxy.echoes import Link
 from drivetrain.proxy.engines.base import (
     Engine,
     EngineBroke,
@@ -21,7 +24,7 @@ from drivetrain.proxy.engines.base import (
 )
 from drivetrain.proxy.errors import ContextExceeded, Refused
 from drivetrain.proxy.grammar import held_to_calls
-from drivetrain.proxy.lineage import candidates, digest_of, next_state, rolling
+from drivetrain.proxy.lineage import digest_of
 from drivetrain.proxy.metrics import DRIFT, FIRST_TOKEN, IN_FLIGHT, INEXACT, OVERHEAD, TURNS
 from drivetrain.proxy.prompts import Prompt
 from drivetrain.proxy.recorder import Recorder
@@ -30,7 +33,7 @@ from drivetrain.proxy.replies import Call, Piece, ReplyReader
 from drivetrain.proxy.sampling import capped, engine_parameters, for_rollout
 from drivetrain.proxy.sessions import Sessions
 from drivetrain.proxy.templates import BadConversation
-from drivetrain.proxy.turns import Ask, Caller, Finish, Past
+from drivetrain.proxy.turns import Ask, Caller, Finish
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -77,9 +80,11 @@ class Gateway:
         rollout_temperature: float = 1.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._engine, self._rendering, self._sessions, self._recorder = engine, rendering, sessions, recorder
-        self._secret, self._context_tokens, self._clock = secret, context_tokens, clock
+        self._engine, self._rendering, self._recorder = engine, rendering, recorder
+        self._conversations = Conversations(sessions, recorder.record, secret)
+        self._context_tokens, self._clock = context_tokens, clock
         self._rollout_temperature = rollout_temperature
+        self._remembering: set[asyncio.Task[None]] = set()
 
     async def reply(self, caller: Caller, ask: Ask) -> Reply:
         """Stream one reply: `Opened` first, then pieces as they are sampled and calls once they are whole, then `Finished`.
@@ -112,7 +117,7 @@ class Gateway:
                 raise
             finally:
                 if event is None and not unanswered:
-                    self._record(captured, finish)
+                    self._remember_later(captured, self._record(captured, finish))
             await self._remember(captured, event)
             yield self._finished(captured)
 
@@ -125,15 +130,14 @@ class Gateway:
         return len((await self._prompt(ask, None)).ids)
 
     async def _prepare(self, caller: Caller, ask: Ask, now: float) -> Captured:
-        if caller.rollout:
+        if caller.role == "rollout":
             sampling = for_rollout(ask.sampling, self._rollout_temperature)
             ask = msgspec.structs.replace(ask, sampling=sampling)
         if isinstance(ask.prompt, list):
             text = self._rendering.text(ask.prompt)
             ask = msgspec.structs.replace(ask, messages=[{"role": "user", "content": text}])
-        digests = rolling(scope_of(caller, ask), ask.messages)
-        past = await self._sessions.find(candidates(digests, ask.messages))
-        prompt = await self._prompt(ask, past)
+        where = await self._conversations.place(caller, ask, now)
+        prompt = await self._prompt(ask, where.link)
         limit = self._context_tokens()
         if len(prompt.ids) >= limit:
             raise ContextExceeded(len(prompt.ids), limit)
@@ -142,24 +146,23 @@ class Gateway:
             reasons_first = template.starts_in_reasoning(prompt.ids)
             ask = held_to_calls(ask, json_calls=template.json_calls, reasons_first=reasons_first)
         DRIFT.labels(prompt.drift, prompt.cause).inc()
-        self._note_next_state(caller, ask, past, now)
+        await self._conversations.note(caller, ask, where, now)
         turn = new_id()
         return Captured(
             turn=turn,
-            session=self._session(caller, past),
             caller=caller,
             ask=msgspec.structs.replace(ask, sampling=capped(ask.sampling, len(prompt.ids), limit)),
-            line=digests[-1],
+            where=where,
             prompt=prompt,
-            past=past,
             reader=ReplyReader(template, turn, prompt.ids, ask.tools, ask.stop, chat=ask.prompt is None),
             started_at=now,
         )
 
-    async def _prompt(self, ask: Ask, past: Past | None) -> Prompt:
+    async def _prompt(self, ask: Ask, link: Link | None) -> Prompt:
         if ask.tools and not self._rendering.template.renders_tools:
             raise Refused(400, "this model's chat template has no place for tools", param="tools")
-        same_tools = past is not None and past.known.tools == digest_of(ask.tools)
+        past = link.past if link else None
+        same_tools = link is not None and link.unchanged and link.past.known.tools == digest_of(ask.tools)
         try:
             if ask.prompt is not None:
                 return self._rendering.raw(ask.prompt)
@@ -169,11 +172,11 @@ class Gateway:
 
     async def _sampled(self, captured: Captured, parameters: dict[str, Any], arrived: float) -> Reply:
         prompt, reader, caller = captured.prompt.ids, captured.reader, captured.caller
-        want = Want(session=captured.session, lane=caller.tenant, rollout=caller.rollout is not None)
+        want = Want(session=captured.speaker.session, lane=caller.tenant, rollout=caller.role == "rollout")
         async with self._engine.generate(captured.turn, want, prompt, parameters) as stream:
             FIRST_TOKEN.observe(max(self._clock() - arrived, 0.0))
             captured.replica = stream.replica
-            yield Opened(captured.turn, captured.session, prompt)
+            yield Opened(captured.turn, captured.speaker.session, prompt)
             async for sampled in stream:
                 captured.take(sampled)
                 if captured.ask.logprobs or captured.ask.token_ids:
@@ -186,22 +189,6 @@ class Gateway:
         for piece in reader.finish():
             yield piece
 
-    def _session(self, caller: Caller, past: Past | None) -> str:
-        if caller.session:
-            return caller.session
-        return past.known.session if past else session_id(self._secret, caller.tenant, caller.policy, new_id())
-
-    def _note_next_state(self, caller: Caller, ask: Ask, past: Past | None, now: float) -> None:
-        """A request that continues a turn brings that turn's next state, once however often it is repeated."""
-        if past is None or caller.kind == "side" or caller.consent == "off":
-            return
-        messages = next_state(ask.messages[past.known.depth :])
-        if not messages:
-            return
-        if self._sessions.followed(past.known, rolling("", messages)[-1]):
-            consents = caller.consent == "train"
-            self._recorder.record(followed(past.known, messages, kind="messages", trainable=consents, now=now))
-
     def _record(self, captured: Captured, finish: Finish) -> TurnRecorded:
         """Write the turn to the spool. Never waits: it also runs while the request is being cancelled."""
         event = captured.recorded(finish, self._clock())
@@ -213,12 +200,14 @@ class Gateway:
 
     async def _remember(self, captured: Captured, event: TurnRecorded) -> None:
         """Let later requests continue from this turn."""
-        if captured.caller.consent == "off":
-            return
-        known = known_turn(event)
-        if captured.caller.done and self._sessions.followed(known, "ended"):
-            self._recorder.record(followed(known, [], kind="ended", trainable=True, now=self._clock()))
-        await self._sessions.remember(known)
+        if captured.caller.consent != "off":
+            await self._conversations.remember(event, self._clock(), done=captured.caller.done)
+
+    def _remember_later(self, captured: Captured, event: TurnRecorded) -> None:
+        """The same beside a request that is being cancelled."""
+        task = asyncio.create_task(self._remember(captured, event))
+        self._remembering.add(task)
+        task.add_done_callback(self._remembering.discard)
 
     def _finished(self, captured: Captured) -> Finished:
         return Finished(
@@ -228,11 +217,6 @@ class Gateway:
             cached=captured.cached,
             stopped_by=captured.reader.stopped_by,
         )
-
-
-def scope_of(caller: Caller, ask: Ask) -> str:
-    """Where the ask's conversation is looked up. Texts that are continued never meet conversations."""
-    return caller.scope if ask.prompt is None else f"{caller.scope}\0text"
 
 
 def _refusal(error: EngineError) -> Refused:

@@ -1,7 +1,8 @@
 """Which recorded turn a request continues: rolling digests over what messages mean, not over their bytes.
 
-Harnesses send history back re-serialised: text trimmed, tool arguments in other whitespace, tool ids rewritten,
-reasoning dropped. Two messages are the same when role, trimmed text and parsed tool calls are.
+Harnesses send history back re-serialised: text trimmed, tool arguments in other whitespace and with other numerals,
+tool ids rewritten or made up, reasoning dropped, cache marks moved, one text as a list of parts. Two messages are the
+same when role, trimmed text, parsed tool calls and attachments are.
 """
 
 import hashlib
@@ -13,7 +14,10 @@ import msgspec
 
 from drivetrain.common.events import Message
 
-_encoder = msgspec.msgpack.Encoder(order="deterministic")
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder()
+_EXACT = 2**53
+_CACHE_MARK = "cache_control"
 
 
 def text_of(content: object) -> str:
@@ -31,15 +35,19 @@ def arguments_of(arguments: object) -> object:
         return arguments
     try:
         return json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments.strip()
 
 
 def canonical(message: Message) -> bytes:
     """What of a message decides whether two are the same."""
-    role = "system" if message["role"] == "developer" else message["role"]
-    calls = [_call(call) for call in message.get("tool_calls") or ()]
-    return _encoder.encode([role, text_of(message.get("content")).strip(), calls])
+    role, content = message["role"], message.get("content")
+    meant: list[object] = ["system" if role == "developer" else role, text_of(content).strip()]
+    if calls := message.get("tool_calls"):
+        meant.append([_call(call) for call in calls])
+    if isinstance(content, list) and (attached := [_attached(part) for part in content if "text" not in part]):
+        meant.append({"attached": attached})
+    return _encoder.encode(meant)
 
 
 def rolling(scope: str, messages: Iterable[Message]) -> list[str]:
@@ -65,12 +73,6 @@ def candidates(digests: Sequence[str], messages: Sequence[Message]) -> list[str]
     return [digests[i] for i in reversed(ends)]
 
 
-def next_state(messages: Sequence[Message]) -> list[Message]:
-    """What the world sent after a reply: all messages up to the next reply."""
-    end = next((i for i, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
-    return list(messages[:end])
-
-
 def digest_of(value: object) -> str:
     """A digest of JSON-like data, the same for any order of keys."""
     return hashlib.blake2b(_encoder.encode(value), digest_size=16).hexdigest()
@@ -78,4 +80,29 @@ def digest_of(value: object) -> str:
 
 def _call(call: dict[str, Any]) -> list[object]:
     function = call.get("function") or {}
-    return [function.get("name"), arguments_of(function.get("arguments"))]
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = _numerals(_decoder.decode(arguments))
+        except (msgspec.DecodeError, RecursionError):
+            return [function.get("name"), arguments.strip()]
+    return [function.get("name"), {"": arguments}]
+
+
+def _numerals(value: Any) -> Any:
+    """Numbers as they are after a passage through JavaScript: 1.0 is 1, and beyond 2^53 the nearest double counts."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT:
+        return int(float(value)) if abs(value) < 1 << 1000 else str(value)
+    if isinstance(value, dict):
+        return {name: _numerals(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_numerals(inner) for inner in value]
+    return value
+
+
+def _attached(part: Any) -> object:
+    if not isinstance(part, dict):
+        return part
+    return {name: value for name, value in part.items() if name != _CACHE_MARK}

@@ -1,0 +1,83 @@
+"""Where each request stands among the conversations that are known, and what it tells of the turns before it."""
+
+from collections.abc import Callable, Sequence
+
+from drivetrain.common.events import Event, TurnRecorded
+from drivetrain.common.identity import new_id, session_id
+from drivetrain.proxy import echoes
+from drivetrain.proxy.capture import followed, known_turn
+from drivetrain.proxy.echoes import CUT, Link, Where
+from drivetrain.proxy.identify.speakers import thread_and_kind
+from drivetrain.proxy.lineage import candidates, rolling
+from drivetrain.proxy.sessions import Sessions
+from drivetrain.proxy.turns import Ask, Caller, KnownTurn, Speaker
+
+_RETRY_WITHIN_S = 300.0
+"""A harness gives a cut request up after that; the longest pause between two attempts that was seen is 40 s."""
+
+
+class Conversations:
+    """The conversations of one policy. `record` takes events into the spool."""
+
+    def __init__(self, sessions: Sessions, record: Callable[[Event], bool], secret: bytes) -> None:
+        self._sessions, self._record, self._secret = sessions, record, secret
+
+    async def place(self, caller: Caller, ask: Ask, now: float) -> Where:
+        """Find the turn that a request continues, and with it who speaks."""
+        digests = rolling(scope_of(caller, ask), ask.messages)
+        past = await self._sessions.find(candidates(digests, ask.messages))
+        link = echoes.link(past, digests, ask.messages) if past else None
+        speaker = await self._speaker(caller, ask, digests, link, now)
+        return Where(speaker=speaker, digests=digests, link=link)
+
+    async def note(self, caller: Caller, ask: Ask, where: Where, now: float) -> None:
+        """A request that continues a turn brings that turn's next state, once however often it is repeated, and shows
+        that the other attempts of the turn's own request came to nothing."""
+        if where.link is None or where.speaker.kind == "side" or caller.consent == "off":
+            return
+        messages = echoes.next_state(ask.messages, where.link)
+        known, consents = where.link.past.known, caller.consent == "train"
+        if not messages or not self._sessions.followed(known, rolling("", messages)[-1]):
+            return
+        self._record(followed(known, messages, kind="messages", trainable=consents, now=now))
+        await self._supersede(known, now)
+
+    async def remember(self, event: TurnRecorded, now: float, *, done: bool) -> None:
+        """Let later requests continue from this turn; with `done` its session is over."""
+        known = known_turn(event)
+        if done and known.finish not in CUT:
+            await self._end(known, now)
+        await self._sessions.remember(known)
+
+    async def _end(self, known: KnownTurn, now: float) -> None:
+        if self._sessions.followed(known, "ended"):
+            self._record(followed(known, [], kind="ended", trainable=True, now=now))
+            await self._supersede(known, now)
+
+    async def _supersede(self, known: KnownTurn, now: float) -> None:
+        for other in echoes.superseded(known, await self._sessions.attempts(known.asked)):
+            if self._sessions.followed(other, "superseded"):
+                self._record(followed(other, [], kind="superseded", trainable=False, now=now))
+
+    async def _speaker(
+        self, caller: Caller, ask: Ask, digests: Sequence[str], link: Link | None, now: float
+    ) -> Speaker:
+        past = link.past.known if link else None
+        session = caller.session or (past.session if past else await self._begun(digests[-1], now))
+        first = await self._sessions.first(caller.session) if caller.session and not (past or caller.thread) else None
+        thread, kind = thread_and_kind(caller, ask.messages, ask.tools, past, first)
+        return Speaker(session or self._new_session(caller), thread, kind)
+
+    async def _begun(self, asked: str, now: float) -> str | None:
+        """The session of an attempt of this same request that was cut a moment ago, if there is one."""
+        attempts = await self._sessions.attempts(asked)
+        cut = [known for known in attempts if known.finish in CUT and now - known.finished_at < _RETRY_WITHIN_S]
+        return cut[-1].session if cut else None
+
+    def _new_session(self, caller: Caller) -> str:
+        return session_id(self._secret, caller.tenant, caller.policy, new_id())
+
+
+def scope_of(caller: Caller, ask: Ask) -> str:
+    """Where the ask's conversation is looked up. Texts that are continued never meet conversations."""
+    return caller.scope if ask.prompt is None else f"{caller.scope}\0text"
