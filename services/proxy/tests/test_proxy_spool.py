@@ -197,3 +197,18 @@ def test_a_cursor_that_points_past_its_segment_begins_at_its_end(tmp_path: Path)
     again.append(b"new")
     assert payloads(again) == [b"new"]
     again.close()
+
+
+def test_a_damaged_record_is_set_aside_and_what_came_after_its_segment_is_read(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, segment_bytes=30)
+    for number in range(6):
+        spool.append(b"payload %d" % number)
+    spool.close()
+    logs = sorted(tmp_path.glob("*.log"))
+    damaged = bytearray(logs[1].read_bytes())
+    damaged[10] ^= 1
+    logs[1].write_bytes(damaged)
+    again = Spool(tmp_path, segment_bytes=30)
+    assert payloads(again) == [b"payload %d" % number for number in (0, 2, 3, 4, 5)]
+    assert logs[1].with_suffix(".damaged").read_bytes() == bytes(damaged)
+    again.close()

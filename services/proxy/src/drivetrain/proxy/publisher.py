@@ -24,6 +24,7 @@ class Publisher:
 
     def __init__(self, recorder: Recorder, bus: Bus, retry_s: tuple[float, float] = _RETRY_S) -> None:
         self._spool, self._written, self._bus, self._retry_s = recorder.spool, recorder.written, bus, retry_s
+        self._away = False
         self.idle = asyncio.Event()
 
     async def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -57,10 +58,13 @@ class Publisher:
             while True:
                 try:
                     await self._store(event, headers)
+                    self._away = False
                     break
                 except BusError as error:
                     BACKLOG.set(self._spool.backlog_bytes)
-                    _log.warning("the bus took nothing, the spool holds", reason=str(error), retry_s=delay)
+                    if not self._away:
+                        _log.warning("the bus took nothing, the spool holds until it does", reason=str(error))
+                    self._away = True
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, longest)
 

@@ -1,11 +1,13 @@
 """The local log between replies and the bus: appended with `write()` before a reply's last bytes, published in order.
 
 A folder of segments `<number>.log`, each a row of records: length and CRC-32 (little-endian, 4 bytes each), then the
-payload. `cursor` names the first record that the bus does not have yet. What a crash tore off the end is cut away.
+payload. `cursor` names the first record that the bus does not have yet. What a crash tore or a disk damaged is moved to
+`<number>.damaged` when the log is opened. The folder must outlive its process: whoever opens it next goes on with it.
 """
 
 import fcntl
 import os
+import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -37,20 +39,17 @@ class Spool:
     def __init__(
         self, folder: Path, *, max_bytes: int = 4 << 30, segment_bytes: int = 64 << 20, fsync: bool = False
     ) -> None:
-        """Open or create the log, cutting a torn last record.
+        """Open or create the log, and set aside what is no whole record.
 
         Raises:
             SpoolError: the folder cannot be written, or belongs to another process.
         """
         self._folder, self._max_bytes, self._segment_bytes, self._fsync = folder, max_bytes, segment_bytes, fsync
         self._lock = _lock(folder)
-        self._sizes = {number: _whole_bytes(self._path(number)) for number in self._segments()}
+        self._sizes = {number: _mended(self._path(number)) for number in self._segments()}
         self.cursor = self._load_cursor()
         self._writing = max(self._sizes, default=self.cursor.segment)
         self._file = self._open(self._writing)
-        if (whole := self._sizes.get(self._writing, 0)) < os.fstat(self._file).st_size:
-            _log.warning("cut a torn record", segment=self._writing, bytes=os.fstat(self._file).st_size - whole)
-            os.ftruncate(self._file, whole)
         self._sizes.setdefault(self._writing, 0)
 
     @property
@@ -91,7 +90,9 @@ class Spool:
                     length, crc = _HEAD.unpack(file.read(_HEAD.size))
                     payload = file.read(length)
                     if zlib.crc32(payload) != crc:
-                        raise SpoolError(f"{self._path(number)} was changed at byte {offset}: move that file away")
+                        raise SpoolError(
+                            f"{self._path(number)} is damaged at byte {offset}: start again to set that aside"
+                        )
                     offset += _HEAD.size + length
                     yield payload, Position(number, offset)
 
@@ -150,6 +151,19 @@ def _lock(folder: Path) -> int:
         os.close(lock)
         raise SpoolError(f"the spool folder {folder} belongs to another process: give each proxy its own") from error
     return lock
+
+
+def _mended(path: Path) -> int:
+    """The size of a segment once all that follows its last whole record is set aside."""
+    whole, size = _whole_bytes(path), path.stat().st_size
+    if whole < size:
+        with path.open("r+b") as log, path.with_suffix(".damaged").open("ab") as aside:
+            log.seek(whole)
+            shutil.copyfileobj(log, aside)
+            aside.flush()
+            log.truncate(whole)
+        _log.error("set aside what is no whole record", segment=str(path), bytes=size - whole)
+    return whole
 
 
 def _whole_bytes(path: Path) -> int:
