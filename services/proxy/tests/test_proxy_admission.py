@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.proxy.engines.base import EngineBusy, Want
@@ -175,6 +175,7 @@ class Crowd:
 steps = st.lists(st.tuples(st.sampled_from(["come", "end", "leave", "ill", "well"]), st.integers(0, 9)), max_size=40)
 
 
+@settings(deadline=None, max_examples=60)
 @given(steps, st.integers(1, 3), st.integers(1, 3))
 def test_no_place_is_lost_or_given_twice(history: list[tuple[str, int]], replicas: int, places: int) -> None:
     async def live() -> None:

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.common.settings import BadSettings, resolve
 from drivetrain.common.tokens import pack_ids
 from drivetrain.proxy.prompts import build
-from drivetrain.proxy.settings import ProxySettings
 from drivetrain.proxy.templates import BadConversation, BadModel, Template, context_of, plain
 from drivetrain.proxy.turns import KnownTurn, Past
 
@@ -164,17 +162,3 @@ def test_end_tokens_of_the_generation_configuration_count(model_folder: Path, tm
 def test_the_context_of_a_model_is_read_from_its_configuration(model_folder: Path, tmp_path: Path) -> None:
     assert context_of(str(model_folder)) == 2000
     assert context_of(str(tmp_path)) is None
-
-
-def test_settings_name_what_is_wrong() -> None:
-    good = {"DRIVETRAIN_PROXY_MODEL": "m", "DRIVETRAIN_PROXY_SECRET": "x" * 16}
-    settings = resolve(ProxySettings, "proxy", ["--engine.replicas", "http://a/, http://b"], good)
-    assert settings.engine.urls == ("http://a", "http://b")
-    for bad, words in [
-        ({"DRIVETRAIN_PROXY_SECRET": "short"}, "16 characters"),
-        ({"DRIVETRAIN_PROXY_POLICY": "Not Allowed"}, "policy"),
-        ({"DRIVETRAIN_PROXY_ENGINE__REPLICAS": "localhost"}, "http://"),
-        ({"DRIVETRAIN_PROXY_CONSENT": "maybe"}, "consent"),
-    ]:
-        with pytest.raises(BadSettings, match=words):
-            resolve(ProxySettings, "proxy", [], good | bad)

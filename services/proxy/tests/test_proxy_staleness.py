@@ -1,7 +1,7 @@
 """When rollouts must wait for newer weights: a rule over versions, and what the bus says of them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.common.bus import MemoryBus
@@ -31,6 +31,7 @@ def test_how_far_the_replicas_are_behind(fates: Fates, served: list[int], versio
 versions = st.none() | st.integers(1, 50)
 
 
+@settings(deadline=None)
 @given(versions, versions, st.lists(st.integers(0, 50), max_size=4))
 def test_the_wait_ends_when_the_newest_version_is_decided(
     candidate: int | None, promoted: int | None, served: list[int]
