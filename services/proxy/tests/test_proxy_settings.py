@@ -70,5 +70,5 @@ def test_mistakes_are_named(bad: dict[str, str], words: str) -> None:
 
 def test_replicas_of_the_short_form_say_nothing_beside_a_table() -> None:
     several = {"DRIVETRAIN_PROXY_POLICIES": '{"a": {"model": "m", "replicas": "http://a"}}'}
-    with pytest.raises(BadSettings, match="engine.replicas and policies exclude"):
+    with pytest.raises(BadSettings, match=r"engine\.replicas and policies exclude"):
         resolve(ProxySettings, "proxy", ["--engine.replicas", "http://b"], SECRET | several)
