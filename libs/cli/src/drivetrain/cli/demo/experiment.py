@@ -53,7 +53,7 @@ class Experiment:
         self.plan, self._urls, self._bus, self._console, self._began = plan, urls, bus, console, began
         self._problems = Problems()
         self._chat = Chat(f"{urls.proxy}/v1", plan.policy, self._problems)
-        self._gate = Gate(Pace(limit=2 * BATCH_TURNS))
+        self._gate = Gate(Pace(limit=3 * BATCH_TURNS // 2))
         self._loop = Loop()
         self._sessions = Sessions(self._chat, plan.taste, self._gate, f"demo-{plan.run_dir.name}")
 

@@ -26,7 +26,8 @@ POLICY = "default"
 
 RECIPES: dict[str, dict[str, str]] = {
     # Nine of ten early votes are "no": at full weight they push the model away from everything it says. The hint says
-    # where to go, so it leads; the vote helps. Steps that get smaller and a firm anchor keep the replies answers.
+    # where to go, so it leads; the vote helps. The base reads the hints: a policy that reads its own grows shorter and
+    # shorter, since it always finds itself too long. Steps that get smaller keep the replies answers.
     "combine": {
         "COMBINE__RL": "0.5",
         "HINT__TEACHER": "base",

@@ -2,8 +2,8 @@
 
 A turn that got a reaction is *outstanding* until its score was seen, then *waiting* (if it can train) until a version
 that was trained on it is served. New sessions open only while fewer than `limit` turns are outstanding or waiting;
-sessions under way go on. With a limit of two batches one batch can be trained while the next one is talked together,
-and no sample is more than about two versions old.
+sessions under way go on. With a limit of one and a half batches the next batch is half talked together while one
+is trained: a correction waits for little else than its own training, and no sample is more than about two versions old.
 
 The trainer may drop what is too old, and such turns would be waited for in vain. So whoever waits for longer than
 `patience_s` without a new version takes the slate as clean (`forgive`).
