@@ -16,6 +16,7 @@ from drivetrain.proxy.endpoints import Endpoints
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.http import CallerLeft, json_response
 from drivetrain.proxy.metrics import REQUESTS
+from drivetrain.proxy.patience import status_of
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -73,7 +74,10 @@ def dialect_of(request: Request) -> Dialect:
 
 
 def _refusal(request: Request, error: Refused) -> Response:
-    return json_response(dialect_of(request).error(error), error.status)
+    response = json_response(dialect_of(request).error(error), status_of(error.status, request.headers))
+    if error.retry_after is not None:
+        response.headers["Retry-After"] = str(error.retry_after)
+    return response
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
