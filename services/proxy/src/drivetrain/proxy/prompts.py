@@ -6,20 +6,19 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from drivetrain.common.events import Message
+from drivetrain.proxy.splices import Difference, Obstacle, Spliced, Writes, mark, splice
 from drivetrain.proxy.turns import Past
 
 Drift = Literal["root", "clean", "realigned", "forked"]
+Cause = Literal["first", "history_unknown", "appended", "history_edited", "tools_changed"] | Difference | Obstacle
+"""Why: no history at all; history of which no turn is known; only new messages; replies in it that no turn recorded;
+other tools than the turn before. See `splices` for the others."""
 
 
-class Renders(Protocol):
+class Renders(Writes, Protocol):
     """What prompts need of a template; see `drivetrain.proxy.templates.Template`."""
 
-    @property
-    def stop_ids(self) -> Sequence[int]: ...
-
-    def render(
-        self, messages: Sequence[Message], tools: list[dict[str, Any]], *, generation: bool = True
-    ) -> list[int]: ...
+    def render(self, messages: Sequence[Message], tools: list[dict[str, Any]]) -> list[int]: ...
 
     def bridge(
         self, prompt: list[int], response: list[int], new: Sequence[Message], tools: list[dict[str, Any]]
@@ -29,14 +28,16 @@ class Renders(Protocol):
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """Prompt token ids. The first `shared` of them are the parent's recorded tokens, unchanged; 0 means no parent.
 
-    `drift`: `root` without history; `clean` when the template's own rendering agrees with the recorded tokens or the
-    renderer bridged them; `realigned` when it would write history otherwise and the recorded tokens were kept;
-    `forked` when they could not be kept.
+    `drift`: `root` without history; `clean` when the template writes the reply before as it was recorded, or the
+    renderer bridged it; `realigned` when it would write it otherwise and the recorded tokens were kept; `forked` when
+    they could not be kept. `cause` says why. `rendered` marks the template's text, for the next splice.
     """
 
     ids: list[int]
     shared: int
     drift: Drift
+    cause: Cause = "first"
+    rendered: str = ""
 
     @property
     def new_ids(self) -> list[int]:
@@ -50,31 +51,41 @@ def build(
     """The prompt for the next reply. `past` is the recorded turn that `messages[: past.known.depth]` repeats;
     `same_tools` says whether the tools are those it was rendered with."""
     if past is None:
-        return Prompt(ids=template.render(messages, tools), shared=0, drift="root")
+        return _whole(template, messages, tools, "root", "history_unknown" if _replies(messages) else "first")
     if not same_tools:
-        return Prompt(ids=template.render(messages, tools), shared=0, drift="forked")
-    recorded = past.prompt + past.response
-    new = messages[past.known.depth :]
-    bridged = template.bridge(past.prompt, past.response, new, tools)
-    if bridged is not None and bridged[: len(recorded)] == recorded:
-        return Prompt(ids=bridged, shared=len(recorded), drift="clean")
-    return _splice(template, messages, tools, recorded, past.known.depth)
+        return _whole(template, messages, tools, "forked", "tools_changed")
+    new, recorded = messages[past.known.depth :], past.prompt + past.response
+    bridged = None if _replies(new) else template.bridge(past.prompt, past.response, new, tools)
+    if bridged is not None:
+        return Prompt(ids=recorded + bridged, shared=len(recorded), drift="clean", cause="appended")
+    spliced = splice(template, messages, tools, past)
+    if isinstance(spliced, Spliced):
+        return _continued(recorded, spliced, edited=_replies(new))
+    whole = _whole(template, messages, tools, "forked", spliced)
+    if whole.ids[: len(recorded)] == recorded:
+        return msgspec.structs.replace(whole, shared=len(recorded), drift="clean", cause="appended")
+    return whole
 
 
-def _splice(
-    template: Renders, messages: Sequence[Message], tools: list[dict[str, Any]], recorded: list[int], depth: int
+def _whole(
+    template: Renders, messages: Sequence[Message], tools: list[dict[str, Any]], drift: Drift, cause: Cause
 ) -> Prompt:
-    """Recorded tokens, then what the template itself writes after the last recorded reply's end token."""
-    whole = template.render(messages, tools)
-    before = template.render(messages[:depth], tools, generation=False)
-    end = _last_of(before, template.stop_ids)
-    if end is None or whole[: len(before)] != before:
-        return Prompt(ids=whole, shared=0, drift="forked")
-    closed = bool(recorded) and recorded[-1] in template.stop_ids
-    ids = recorded + whole[end + 1 if closed else end :]
-    return Prompt(ids=ids, shared=len(recorded), drift="clean" if ids == whole else "realigned")
+    if not template.splices:
+        return Prompt(ids=template.render(messages, tools), shared=0, drift=drift, cause=cause)
+    text = template.text(messages, tools)
+    rendered = mark(text, template.opening)
+    return Prompt(ids=template.encode(text), shared=0, drift=drift, cause=cause, rendered=rendered)
 
 
-def _last_of(ids: Sequence[int], wanted: Sequence[int]) -> int | None:
-    stops = frozenset(wanted)
-    return next((i for i in range(len(ids) - 1, -1, -1) if ids[i] in stops), None)
+def _continued(recorded: list[int], spliced: Spliced, *, edited: bool) -> Prompt:
+    return Prompt(
+        ids=recorded + spliced.ids,
+        shared=len(recorded),
+        drift="realigned" if spliced.difference else "clean",
+        cause=spliced.difference or ("history_edited" if edited else "appended"),
+        rendered=spliced.rendered,
+    )
+
+
+def _replies(messages: Sequence[Message]) -> bool:
+    return any(message["role"] == "assistant" for message in messages)

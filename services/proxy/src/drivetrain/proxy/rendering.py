@@ -1,8 +1,9 @@
 """Short renders on the event loop, long ones beside it, so that no stream waits for another's history."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from drivetrain.common.events import Message
@@ -11,15 +12,16 @@ from drivetrain.proxy.prompts import Prompt, build
 from drivetrain.proxy.templates import BadConversation, Template
 from drivetrain.proxy.turns import Past
 
+_THREADS = 4
+
 
 class Rendering:
-    """Builds prompts. The thread has a template of its own: tokenizers cannot be shared between threads."""
+    """Builds prompts of one model. Threads share its template; the tokenizer lets other threads run while it works."""
 
-    def __init__(self, load: Callable[[], Template], thread_chars: int) -> None:
-        self.template = load()
-        self._load, self._thread_chars = load, thread_chars
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
-        self._beside: Template | None = None
+    def __init__(self, template: Template, thread_chars: int) -> None:
+        """`thread_chars`: conversations of at least so many characters are rendered in a thread."""
+        self.template, self._thread_chars = template, thread_chars
+        self._threads = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="render")
 
     async def prompt(
         self, messages: Sequence[Message], tools: list[dict[str, Any]], past: Past | None, *, same_tools: bool
@@ -28,7 +30,8 @@ class Rendering:
         if sum(len(text_of(message.get("content"))) for message in messages) < self._thread_chars:
             return build(self.template, messages, tools, past, same_tools=same_tools)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._beside_loop, messages, tools, past, same_tools)
+        work = partial(build, self.template, messages, tools, past, same_tools=same_tools)
+        return await loop.run_in_executor(self._threads, work)
 
     def raw(self, prompt: str | list[int]) -> Prompt:
         """A prompt that is no conversation: token ids as they are, or a text's.
@@ -48,12 +51,5 @@ class Rendering:
         return str(self.template.tokenizer.decode(list(ids)))
 
     def close(self) -> None:
-        """End the thread."""
-        self._thread.shutdown(wait=True)
-
-    def _beside_loop(
-        self, messages: Sequence[Message], tools: list[dict[str, Any]], past: Past | None, same_tools: bool
-    ) -> Prompt:
-        if self._beside is None:
-            self._beside = self._load()
-        return build(self._beside, messages, tools, past, same_tools=same_tools)
+        """End the threads."""
+        self._threads.shutdown(wait=True)

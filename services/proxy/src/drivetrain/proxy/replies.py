@@ -1,18 +1,13 @@
-"""Sampled token ids to what the caller sees: text as it is sampled, reasoning apart, tool calls when they are whole."""
+"""Sampled token ids to what the caller sees: text as it is sampled, reasoning apart, tool calls once they are whole."""
 
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
-from tokenizers.decoders import DecodeStream
 
 from drivetrain.common.events import Message
-
-TOOL_OPEN = "<tool_call>"
-THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
-_BLOCK = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+from drivetrain.proxy.decoding import MARKS, Decoder, StopCut, as_said, beginning_of
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -30,6 +25,10 @@ class Call(msgspec.Struct, frozen=True):
     arguments: str
 
 
+Attempt = tuple[str, object] | None
+"""A tool call as name and arguments; None for one that cannot be read."""
+
+
 class Reads(Protocol):
     """What replies need of a template; see `drivetrain.proxy.templates.Template`."""
 
@@ -39,57 +38,18 @@ class Reads(Protocol):
     @property
     def hidden_ids(self) -> frozenset[int]: ...
 
+    @property
+    def marker_ids(self) -> Mapping[int, str]: ...
+
     def starts_in_reasoning(self, prompt: list[int]) -> bool: ...
 
-    def calls(
-        self, prompt: list[int], response: list[int], tools: list[dict[str, Any]]
-    ) -> list[tuple[str, object] | None]: ...
-
-
-class Decoder:
-    """Token ids to text, a token at a time; bytes of an unfinished character wait for the rest of it."""
-
-    def __init__(self, tokenizer: Any, hidden: frozenset[int]) -> None:
-        self._backend = tokenizer.backend_tokenizer
-        self._hidden = hidden
-        self._stream = DecodeStream(skip_special_tokens=False)
-
-    def feed(self, ids: Sequence[int]) -> str:
-        """The text that these tokens complete."""
-        return "".join(self._stream.step(self._backend, i) or "" for i in ids if i not in self._hidden)
-
-
-class StopCut:
-    """Ends the text before the first stop string; what may be the beginning of one is held back."""
-
-    def __init__(self, stops: Sequence[str]) -> None:
-        self._stops, self._held, self._over = list(stops), "", False
-        self.matched: str | None = None
-
-    def feed(self, text: str) -> str:
-        """The part of the text so far that certainly precedes any stop string."""
-        if self._over or not self._stops:
-            return "" if self._over else text
-        text = self._held + text
-        found = [(at, stop) for at, stop in ((text.find(stop), stop) for stop in self._stops) if at >= 0]
-        if found:
-            at, self.matched = min(found)
-            self._over, self._held = True, ""
-            return text[:at]
-        keep = len(text) - beginning_of(text, self._stops)
-        self._held = text[keep:]
-        return text[:keep]
-
-    def finish(self) -> str:
-        """What was held back and turned out not to be a stop string."""
-        held, self._held = self._held, ""
-        return held
+    def calls(self, prompt: list[int], response: list[int], tools: list[dict[str, Any]]) -> list[Attempt]: ...
 
 
 class ReplyReader:
-    """Reads one reply. `feed` gives pieces to show at once, `finish` the rest and the tool calls.
+    """Reads one reply. `feed` gives what can be shown at once, `finish` the rest.
 
-    The pieces of a channel, joined, are exactly that channel's text in `message`.
+    The pieces of a channel, joined, are exactly that channel's text in `message`, and so are the calls.
     """
 
     def __init__(
@@ -104,32 +64,41 @@ class ReplyReader:
     ) -> None:
         """Without `chat` the whole reply is content: it continues a text, not a conversation."""
         self._template, self._turn, self._prompt, self._tools = template, turn, prompt, tools
-        self._decoder = Decoder(template.tokenizer, template.hidden_ids)
-        self._cut = StopCut(stop)
+        self._decoder = Decoder(template.tokenizer, template.hidden_ids, template.marker_ids)
+        self._stops = {_marked(text, template.marker_ids): text for text in stop}
+        self._cut = StopCut(list(self._stops))
+        marks = [_marked(marker, template.marker_ids) for marker in MARKS]
+        self._think, self._think_end, self._call, self._call_end = marks
         self._state = "reasoning" if chat and template.starts_in_reasoning(prompt) else "start" if chat else "content"
         self._trim = self._state == "reasoning"
         self._pending = ""
+        self._blocks = 0
         self._shown: dict[str, list[str]] = {"content": [], "reasoning": []}
         self.ids: list[int] = []
         self.calls: list[Call] = []
 
-    def feed(self, ids: Sequence[int]) -> list[Piece]:
+    def feed(self, ids: Sequence[int]) -> list[Piece | Call]:
         """Take newly sampled tokens; returns what can be shown now."""
         self.ids.extend(ids)
         return self._read(self._cut.feed(self._decoder.feed(ids)))
 
-    def finish(self) -> list[Piece]:
-        """The reply is over: everything held back is shown or read as tool calls (`calls`)."""
-        pieces = self._read(self._cut.finish())
+    def finish(self) -> list[Piece | Call]:
+        """The reply is over: everything held back is shown, or read as a tool call that was left open."""
+        shown = self._read(self._cut.feed(self._decoder.finish()) + self._cut.finish())
+        if self._state == "drafting" and self._template.calls(self._prompt, self.ids, self._tools):
+            self._state = "calling"  # this model's calls end its reasoning
+            shown += self._read("")
         held, self._pending = self._pending, ""
-        if self._state == "tools":
-            return pieces + self._piece("content", self._read_calls(held))
-        return pieces + self._piece("reasoning" if self._state == "reasoning" else "content", held)
+        if self._state == "calling":
+            return shown + self._block(held)
+        if self._state in ("reasoning", "drafting"):
+            return shown + self._piece("reasoning", held)
+        return shown + self._piece("content", held.rstrip() if self._blocks else held)
 
     @property
     def stopped_by(self) -> str | None:
         """The stop string that ended the text, if one did."""
-        return self._cut.matched
+        return None if self._cut.matched is None else self._stops[self._cut.matched]
 
     @property
     def message(self) -> Message:
@@ -145,44 +114,95 @@ class ReplyReader:
             ]
         return message
 
-    def _read(self, text: str) -> list[Piece]:
+    def _read(self, text: str) -> list[Piece | Call]:
         self._pending += text
-        pieces: list[Piece] = []
-        step = {"start": self._start, "reasoning": self._reasoning, "content": self._content}
-        while (state := self._state) in step:
-            pieces += step[state]()
-            if self._state == state:
-                break
-        return pieces
+        shown: list[Piece | Call] = []
+        step = {
+            "start": self._start,
+            "reasoning": self._reasoning,
+            "drafting": self._drafting,
+            "content": self._content,
+            "calling": self._calling,
+        }
+        while True:
+            before = self._state, self._pending
+            shown += step[self._state]()
+            if (self._state, self._pending) == before or self._state == before[0] != "calling":
+                return shown
 
-    def _start(self) -> list[Piece]:
+    def _start(self) -> list[Piece | Call]:
         """Before the first visible character: reasoning opens here or never."""
         text = self._pending.lstrip()
-        if text.startswith(THINK_OPEN):
-            self._state, self._pending, self._trim = "reasoning", text[len(THINK_OPEN) :], True
-        elif text and not THINK_OPEN.startswith(text):
+        if text.startswith(self._think):
+            self._state, self._pending, self._trim = "reasoning", text[len(self._think) :], True
+        elif text and not self._think.startswith(text):
             self._state = "content"
         return []
 
-    def _reasoning(self) -> list[Piece]:
-        before, found, after = self._pending.partition(THINK_CLOSE)
-        if found:
-            self._state, self._pending = "content", after
-            pieces = self._piece("reasoning", before.rstrip())
-            self._trim = True
-            return pieces
-        return self._emit_safe("reasoning", [THINK_CLOSE])
+    def _reasoning(self) -> list[Piece | Call]:
+        ends = [self._think_end, self._call] if self._tools else [self._think_end]
+        found = min(((at, end) for end in ends if (at := self._pending.find(end)) >= 0), default=None)
+        if found is None:
+            return self._emit_safe("reasoning", ends)
+        at, end = found
+        if end == self._call:
+            before, self._pending, self._state = self._pending[:at], self._pending[at:], "drafting"
+            kept = before.rstrip()
+            self._pending = before[len(kept) :] + self._pending
+            return self._piece("reasoning", kept)
+        return self._end_reasoning(at)
 
-    def _content(self) -> list[Piece]:
+    def _drafting(self) -> list[Piece | Call]:
+        """A call within the reasoning is a draft if the reasoning ends after it."""
+        at = self._pending.find(self._think_end)
+        return self._end_reasoning(at) if at >= 0 else []
+
+    def _end_reasoning(self, at: int) -> list[Piece | Call]:
+        before, self._pending = self._pending[:at].rstrip(), self._pending[at + len(self._think_end) :]
+        shown = self._piece("reasoning", before)
+        self._state, self._trim = "content", True
+        return shown
+
+    def _content(self) -> list[Piece | Call]:
         if not self._tools:
             return self._emit_safe("content", [])
-        at = self._pending.find(TOOL_OPEN)
+        at = self._pending.find(self._call)
         if at >= 0:
-            before, self._pending, self._state = self._pending[:at].rstrip(), self._pending[at:], "tools"
+            before, self._pending, self._state = self._pending[:at].rstrip(), self._pending[at:], "calling"
             return self._piece("content", before)
-        return self._emit_safe("content", [TOOL_OPEN])
+        return self._emit_safe("content", [self._call])
 
-    def _emit_safe(self, channel: Literal["content", "reasoning"], markers: list[str]) -> list[Piece]:
+    def _calling(self) -> list[Piece | Call]:
+        """Within a block, or between two."""
+        at = self._pending.find(self._call_end)
+        if not self._pending.lstrip().startswith(self._call):
+            rest = self._pending.lstrip()
+            if rest and not self._call.startswith(rest):
+                self._state, self._trim = "content", True
+            return []
+        if at < 0:
+            return []
+        end = at + len(self._call_end)
+        block, self._pending = self._pending[:end].lstrip(), self._pending[end:]
+        return self._block(block)
+
+    def _block(self, block: str) -> list[Piece | Call]:
+        """A whole block as the call that it is, or as the text that it was."""
+        if not block.strip():
+            return []
+        inner = block.removeprefix(self._call).removesuffix(self._call_end)
+        attempts = self._template.calls(self._prompt, self.ids, self._tools)
+        attempt = attempts[self._blocks] if self._blocks < len(attempts) else hermes(inner)
+        self._blocks += 1
+        if attempt is None:
+            return self._piece("content", block.rstrip())
+        name, arguments = attempt
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        call = Call(f"call_{self._turn[:20]}{len(self.calls)}", name, text)
+        self.calls.append(call)
+        return [call]
+
+    def _emit_safe(self, channel: Literal["content", "reasoning"], markers: list[str]) -> list[Piece | Call]:
         """Show all but a tail that may turn out to be the beginning of a marker, with the space before it."""
         text = self._pending
         keep = len(text) - beginning_of(text, markers) if markers else len(text)
@@ -190,36 +210,16 @@ class ReplyReader:
         self._pending = text[keep:]
         return self._piece(channel, text[:keep])
 
-    def _piece(self, channel: Literal["content", "reasoning"], text: str) -> list[Piece]:
-        text = text.lstrip() if self._trim else text
+    def _piece(self, channel: Literal["content", "reasoning"], text: str) -> list[Piece | Call]:
+        text = as_said(text.lstrip() if self._trim else text)
         if not text:
             return []
         self._trim = False
         self._shown[channel].append(text)
         return [Piece(channel, text)]
 
-    def _read_calls(self, held: str) -> str:
-        """Read the held text's tool calls; returns the text around them, with unreadable calls left as they are."""
-        blocks = list(_BLOCK.finditer(held))
-        attempts = self._template.calls(self._prompt, self.ids, self._tools)
-        if len(attempts) != len(blocks):
-            attempts = [hermes(block.group(1)) for block in blocks]
-        rest, position = "", 0
-        for block, attempt in zip(blocks, attempts, strict=True):
-            rest += held[position : block.start()].strip()
-            position = block.end()
-            if attempt is None:
-                rest += block.group(0)
-            else:
-                self._add_call(*attempt)
-        return rest + held[position:].strip()
 
-    def _add_call(self, name: str, arguments: object) -> None:
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-        self.calls.append(Call(f"call_{self._turn[:20]}{len(self.calls)}", name, text))
-
-
-def hermes(block: str) -> tuple[str, object] | None:
+def hermes(block: str) -> Attempt:
     """The call in one `<tool_call>` block of JSON with `name` and `arguments`, or None if it cannot be read."""
     try:
         call = json.loads(block)
@@ -230,8 +230,8 @@ def hermes(block: str) -> tuple[str, object] | None:
     return call["name"], call.get("arguments") or {}
 
 
-def beginning_of(text: str, markers: Sequence[str]) -> int:
-    """Length of the longest tail of the text with which one of the markers begins."""
-    longest = max((len(marker) for marker in markers), default=1) - 1
-    lengths = range(min(longest, len(text)), 0, -1)
-    return next((n for n in lengths if any(marker.startswith(text[-n:]) for marker in markers)), 0)
+def _marked(text: str, atomic: Mapping[int, str]) -> str:
+    """Text in which the markers that are one token of the model are their marks."""
+    for marker in atomic.values():
+        text = text.replace(marker, MARKS[marker])
+    return text

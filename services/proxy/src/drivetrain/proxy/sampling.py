@@ -14,16 +14,17 @@ NEUTRAL: dict[str, float] = {
     "frequency_penalty": 0.0,
     "repetition_penalty": 1.0,
 }
-"""Parameters beyond temperature, top-p and top-k, with the value at which each changes nothing."""
+"""Parameters beyond temperature, top-p and top-k, with the value at which each changes nothing. Any parameter that is
+not listed changes the logprobs unless it is empty."""
 
 GREEDY_BELOW = 1e-5
 
 
 def for_rollout(sampling: Sampling, temperature: float) -> Sampling:
-    """A rollout's sampling follows the policy, not the harness: plain sampling at one temperature. Only a form that
-    the harness needs its replies to have stays."""
+    """A rollout's sampling follows the policy, not the harness: plain sampling at one temperature, without a seed (the
+    rollouts of a group would be one). Only a form that the harness needs its replies to have stays."""
     form = {name: value for name, value in sampling.other.items() if name == grammar.PARAMETER}
-    return msgspec.structs.replace(sampling, temperature=temperature, top_p=1.0, top_k=0, other=form)
+    return msgspec.structs.replace(sampling, temperature=temperature, top_p=1.0, top_k=0, seed=None, other=form)
 
 
 def inexact_because(sampling: Sampling) -> str:
@@ -35,11 +36,8 @@ def inexact_because(sampling: Sampling) -> str:
         reasons.append("top_p")
     if sampling.top_k > 0:
         reasons.append("top_k")
-    reasons += [name for name, neutral in NEUTRAL.items() if sampling.other.get(name, neutral) != neutral]
-    if sampling.other.get("logit_bias"):
-        reasons.append("logit_bias")
-    if sampling.other.get(grammar.PARAMETER):
-        reasons.append("grammar")
+    changing = {name: value for name, value in sampling.other.items() if value and value != NEUTRAL.get(name)}
+    reasons += ["grammar" if name == grammar.PARAMETER else name for name in changing]
     return ", ".join(reasons)
 
 

@@ -1,4 +1,4 @@
-"""The model's tokenizer and chat template: messages to token ids, and sampled ids back to tool calls."""
+"""The model's tokenizer and chat template: messages to text and token ids, and sampled ids back to tool calls."""
 
 import json
 from collections.abc import Sequence
@@ -6,26 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
-from renderers import DefaultRendererConfig, config_from_name, create_renderer
 from renderers.base import load_tokenizer
-from renderers.reasoning import prompt_ends_in_reasoning
 
 from drivetrain.common.events import Message
+from drivetrain.proxy.families import JSON_CALLS, PROBE_TOOL, BadModel, choose
 from drivetrain.proxy.lineage import arguments_of, text_of
 
-STREAMABLE = frozenset(
-    ("default", "qwen3", "prime-qwen3", "qwen3.5", "qwen3.6", "qwen3.8", "glm-4.5", "glm-5", "glm-5.1", "nemotron-3")
-)
-"""Renderers whose replies mark reasoning with <think> and tool calls with <tool_call>, so that they can be streamed."""
-
-JSON_CALLS = frozenset(("default", "qwen3", "prime-qwen3"))
-"""Renderers whose tool calls are JSON with name and arguments inside <tool_call>, so that a call can be required."""
-
-_PROBE_TOOL = {"type": "function", "function": {"name": "probe", "description": "", "parameters": {"type": "object"}}}
-
-
-class BadModel(ValueError):
-    """The model folder or the renderer cannot be used; the message says what to change."""
+MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
+_BRIDGE_TOKENS = 64
+"""A bridge looks at the prompt's end only: at the generation prompt."""
 
 
 class BadConversation(ValueError):
@@ -33,7 +22,11 @@ class BadConversation(ValueError):
 
 
 class Template:
-    """One model's chat template with its tokenizer. Not safe for two threads at once: load one for each."""
+    """One model's chat template with its tokenizer. It has no state: threads may share it.
+
+    `splices` says that `text` is what `render` writes; `opening` is the text that asks for a reply, `stop_texts` what
+    ends one.
+    """
 
     def __init__(self, folder: str, renderer: str = "auto", tool_parser: str = "qwen3") -> None:
         """
@@ -42,54 +35,91 @@ class Template:
         """
         self.folder = folder
         self.tokenizer = _tokenizer(folder)
-        self.renderer = _renderer(self.tokenizer, renderer, tool_parser)
+        self.renderer, self.splices = choose(self.tokenizer, renderer, tool_parser, self._written)
         self.stop_ids = _stop_ids(self.renderer, folder)
-        hidden = set(self.tokenizer.all_special_ids) - self._marker_ids()
-        self.hidden_ids = frozenset(hidden | set(self.stop_ids))
-        self.renders_tools = self._probe_tools()
+        self.stop_texts = tuple(self.decode([token]) for token in self.stop_ids)
+        self.marker_ids = self._marker_ids()
+        self.hidden_ids = frozenset(set(self.tokenizer.all_special_ids) - set(self.marker_ids) | set(self.stop_ids))
+        self.renders_tools, self.opening = self._probe()
         self.json_calls = self.renderer.config.name in JSON_CALLS
+        self._reasoning_prompt = self.encode("<think>")
 
-    def render(self, messages: Sequence[Message], tools: list[dict[str, Any]], *, generation: bool = True) -> list[int]:
-        """The token ids of a conversation, by default up to where the next reply begins.
+    def render(self, messages: Sequence[Message], tools: list[dict[str, Any]]) -> list[int]:
+        """The token ids of a conversation, up to where the next reply begins.
+
+        Raises:
+            BadConversation: the template refuses the messages.
+        """
+        if self.splices:
+            return self.encode(self.text(messages, tools))
+        try:
+            written = [plain(message) for message in messages]
+            return list(self.renderer.render_ids(written, tools=tools or None, add_generation_prompt=True))
+        except (TemplateError, ValueError, TypeError, KeyError) as error:
+            raise BadConversation(f"the model's chat template refuses these messages: {error}") from error
+
+    def text(self, messages: Sequence[Message], tools: list[dict[str, Any]], *, generation: bool = True) -> str:
+        """What the model's own template writes for a conversation.
 
         Raises:
             BadConversation: the template refuses the messages.
         """
         try:
-            return list(
-                self.renderer.render_ids(
-                    [plain(message) for message in messages], tools=tools or None, add_generation_prompt=generation
-                )
-            )
+            return str(self._apply([plain(message) for message in messages], tools, generation))
         except (TemplateError, ValueError, TypeError, KeyError) as error:
             raise BadConversation(f"the model's chat template refuses these messages: {error}") from error
+
+    def encode(self, text: str) -> list[int]:
+        """A text's token ids, special tokens recognised and none added. Other threads run meanwhile."""
+        return list(self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """What token ids say, special tokens included."""
+        return str(self.tokenizer.backend_tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def bridge(
         self, prompt: list[int], response: list[int], new: Sequence[Message], tools: list[dict[str, Any]]
     ) -> list[int] | None:
-        """The next prompt without a new rendering of history, or None when the renderer cannot promise it."""
-        bridged = self.renderer.bridge_to_next_turn(prompt, response, [plain(m) for m in new], tools=tools or None)
-        return None if bridged is None else list(bridged.token_ids)
+        """What follows a recorded prompt and response in the next prompt, without a rendering of history; None when
+        the renderer cannot promise it."""
+        end = prompt[-_BRIDGE_TOKENS:]
+        bridged = self.renderer.bridge_to_next_turn(end, response, [plain(m) for m in new], tools=tools or None)
+        recorded = end + response
+        if bridged is None or list(bridged.token_ids[: len(recorded)]) != recorded:
+            return None
+        return list(bridged.token_ids[len(recorded) :])
 
     def starts_in_reasoning(self, prompt: list[int]) -> bool:
         """Whether the prompt already opened the reasoning that the reply will continue."""
-        return bool(prompt_ends_in_reasoning(self.tokenizer, prompt, stop_ids=set(self.stop_ids)))
+        return self.decode(prompt[-8:]).rstrip().endswith("<think>")
 
     def calls(
         self, prompt: list[int], response: list[int], tools: list[dict[str, Any]]
     ) -> list[tuple[str, object] | None]:
         """Every attempted tool call of a reply as (name, arguments); None for one that cannot be read."""
-        parsed = self.renderer.parse_response(response, tools=tools or None, prompt_ids=prompt)
-        return [(c.name, c.arguments) if c.status == "ok" and c.name else None for c in parsed.tool_calls]
+        opened = self._reasoning_prompt if self.starts_in_reasoning(prompt) else None
+        parsed = self.renderer.parse_response(response, tools=tools or None, prompt_ids=opened)
+        return [(c.name, c.arguments) if _readable(c) else None for c in parsed.tool_calls]
 
-    def _marker_ids(self) -> set[int]:
-        tokens = ("<think>", "</think>", "<tool_call>", "</tool_call>")
-        return {self.tokenizer.convert_tokens_to_ids(token) for token in tokens} - {self.tokenizer.unk_token_id}
+    def _apply(self, messages: list[Message], tools: list[dict[str, Any]], generation: bool) -> Any:
+        return self.tokenizer.apply_chat_template(
+            messages, tools=tools or None, add_generation_prompt=generation, tokenize=False
+        )
 
-    def _probe_tools(self) -> bool:
+    def _written(self, messages: list[Message], tools: list[dict[str, Any]]) -> list[int]:
+        return self.encode(self._apply(messages, tools, True))
+
+    def _marker_ids(self) -> dict[int, str]:
+        """Markers that are one token of this tokenizer."""
+        found = {self.tokenizer.convert_tokens_to_ids(marker): marker for marker in MARKERS}
+        return {token: marker for token, marker in found.items() if token not in (None, self.tokenizer.unk_token_id)}
+
+    def _probe(self) -> tuple[bool, str]:
+        """Whether the template has a place for tools, and what it adds to ask for a reply."""
         probe = [{"role": "user", "content": "probe"}]
         try:
-            return self.render(probe, [_PROBE_TOOL]) != self.render(probe, [])
+            asking, history = self.text(probe, []), self.text(probe, [], generation=False)
+            return self.text(probe, [PROBE_TOOL]) != asking, asking.removeprefix(history)
         except BadConversation as error:
             raise BadModel(f"the chat template in {self.folder} cannot write a user's message: {error}") from error
 
@@ -122,6 +152,13 @@ def _plain_call(call: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "id": call.get("id", ""), "function": plain_function}
 
 
+def _readable(call: Any) -> bool:
+    """`invalid_json` is also said of calls in other forms, of a parameter that is plain text: those can be read."""
+    return bool(call.name) and (
+        call.status == "ok" or (call.status == "invalid_json" and isinstance(call.arguments, dict))
+    )
+
+
 def _tokenizer(folder: str) -> Any:
     if not Path(folder).is_dir():
         raise BadModel(f"the model folder {folder} does not exist: set `model` to a folder with a tokenizer")
@@ -135,21 +172,6 @@ def _tokenizer(folder: str) -> Any:
     if not getattr(tokenizer, "chat_template", None):
         raise BadModel(f"the tokenizer in {folder} has no chat template: add chat_template.jinja to that folder")
     return tokenizer
-
-
-def _renderer(tokenizer: Any, name: str, tool_parser: str) -> Any:
-    if name not in STREAMABLE | {"auto"}:
-        raise BadModel(f"unknown renderer {name!r}: choose auto or one of {', '.join(sorted(STREAMABLE))}")
-    default = DefaultRendererConfig(tool_parser=tool_parser, reasoning_parser="think")
-    try:
-        renderer = create_renderer(tokenizer, default if name == "default" else config_from_name(name))
-        if name == "auto" and type(renderer).__name__ == "DefaultRenderer":
-            renderer = create_renderer(tokenizer, default)
-    except Exception as error:
-        raise BadModel(f"the renderer {name!r} cannot be used with this tokenizer: {error}") from error
-    if name == "auto" and renderer.config.name not in STREAMABLE:
-        raise BadModel(f"replies in the form of {renderer.config.name!r} cannot be streamed: set `renderer` to default")
-    return renderer
 
 
 def _stop_ids(renderer: Any, folder: str) -> list[int]:
