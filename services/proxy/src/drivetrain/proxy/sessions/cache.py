@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from drivetrain.proxy.sessions.kept import Kept
+from drivetrain.proxy.sessions.kept import Address, Kept
 from drivetrain.proxy.turns import KnownTurn
 
 _SEEN = 50_000
@@ -53,6 +53,11 @@ class Cache:
             self.last[known.session] = known.turn
         self._own[known.turn] = msgspec.structs.replace(known, prompt_ids=b"", response_ids=b"", messages=[], reply={})
         self.add(known.turn, kept)
+
+    def address(self, line: str) -> Address | None:
+        """Where the conversation with this digest stands, if it ended here."""
+        known = self._own.get(self.lines.get(line, ""))
+        return Address(known.policy, known.session, known.turn) if known else None
 
     def own(self) -> list[str]:
         """The turns that ended here and are still remembered, oldest first."""

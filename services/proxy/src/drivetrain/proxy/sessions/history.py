@@ -6,8 +6,7 @@ from drivetrain.common.bus.base import Bus, BusError
 from drivetrain.common.events import TurnRecorded
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.capture import known_turn
-from drivetrain.proxy.sessions.index import Place
-from drivetrain.proxy.sessions.kept import Kept, keep
+from drivetrain.proxy.sessions.kept import Address, Kept, keep
 
 _log = get_logger("sessions")
 
@@ -22,16 +21,16 @@ class History:
         """All turns of a session that can be continued; empty when the bus is away."""
         return {event.turn: keep(known_turn(event)) for event in await self._read(f"{policy}.{session}.*")}
 
-    async def find(self, turn: str) -> Place | None:
+    async def find(self, turn: str) -> Address | None:
         """Where a turn is. `turn` must be an id and nothing else."""
         found = await self._read(f"*.*.{turn}")
-        return Place(found[0].policy, found[0].session, turn) if found else None
+        return Address(found[0].policy, found[0].session, turn) if found else None
 
-    async def last(self, session: str) -> Place | None:
+    async def last(self, session: str) -> Address | None:
         """Where the awaited turn of a session that finished last is."""
         known = [known_turn(event) for event in await self._read(f"*.{session}.*")]
         last = max((turn for turn in known if turn.awaited), key=lambda turn: turn.finished_at, default=None)
-        return Place(last.policy, session, last.turn) if last else None
+        return Address(last.policy, session, last.turn) if last else None
 
     async def _read(self, tail: str) -> list[TurnRecorded]:
         try:

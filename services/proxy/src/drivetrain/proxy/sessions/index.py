@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.metrics import INDEX_ERRORS
-from drivetrain.proxy.sessions.kept import Kept, pack, unpack
+from drivetrain.proxy.sessions.kept import Address, Kept, pack, unpack
 
 _FIRST, _LAST = "first", "last"
 _LEAVE_ALONE_S = 1.0
@@ -45,27 +45,11 @@ def connect(url: str, timeout_s: float) -> Redis:
     )
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Which turn of which session; as text it is the tail of the subject under which the turn lies in the stream."""
-
-    policy: str
-    session: str
-    turn: str
-
-    def __str__(self) -> str:
-        return f"{self.policy}.{self.session}.{self.turn}"
-
-    @classmethod
-    def parse(cls, text: bytes | str) -> "Place":
-        """Reads what `str` wrote."""
-        return cls(*(text.decode() if isinstance(text, bytes) else text).split("."))
-
-
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What is written of one turn: `kept` its content, `finished_at` of a turn that may be its session's last,
     `deadline` when it goes idle. What is None stays as it is."""
 
-    place: Place
+    place: Address
     lines: Sequence[str]
     asked: str
     kept: Kept | None = None
@@ -80,34 +64,34 @@ class Index:
         self._redis, self._keep_s, self._prefix = redis, keep_s, prefix
         self._ask_again_at = 0.0
 
-    async def places(self, digests: Sequence[str]) -> list[Place | None]:
+    async def places(self, digests: Sequence[str]) -> list[Address | None]:
         """Where the conversations with these digests stand."""
         keys = [self._key("line", digest) for digest in digests]
         found = cast(list[bytes | None], await self._ask(lambda: self._redis.mget(keys), []))
-        return [Place.parse(place) if place else None for place in found]
+        return [Address.parse(place) if place else None for place in found]
 
-    async def place_of(self, turn: str) -> Place | None:
+    async def place_of(self, turn: str) -> Address | None:
         """Where a turn is."""
         found = await self._ask(lambda: self._redis.get(self._key("turn", turn)), None)
-        return Place.parse(found) if found else None
+        return Address.parse(found) if found else None
 
-    async def attempts(self, asked: str) -> list[Place]:
+    async def attempts(self, asked: str) -> list[Address]:
         """Where the turns are that answer one request, in no order."""
         key, none = self._key("asked", asked), set[bytes]()
         found = await self._ask(lambda: cast(Awaitable[set[bytes]], self._redis.smembers(key)), none)
-        return [Place.parse(place) for place in found]
+        return [Address.parse(place) for place in found]
 
-    async def first(self, session: str) -> Place | None:
+    async def first(self, session: str) -> Address | None:
         """Where a session's first turn is."""
         found = await self._ask(lambda: self._redis.hget(self._key("session", session), _FIRST), None)
-        return Place.parse(found) if found else None
+        return Address.parse(found) if found else None
 
-    async def last(self, session: str) -> Place | None:
+    async def last(self, session: str) -> Address | None:
         """Where a session's last awaited turn is."""
         found = await self._ask(lambda: self._redis.hget(self._key("session", session), _LAST), None)
-        return Place.parse(cast(bytes, found).partition(b" ")[2]) if found else None
+        return Address.parse(cast(bytes, found).partition(b" ")[2]) if found else None
 
-    async def turn(self, place: Place) -> Kept | None:
+    async def turn(self, place: Address) -> Kept | None:
         """One turn."""
         found = await self._ask(lambda: self._redis.hget(self._key("session", place.session), place.turn), None)
         return unpack(cast(bytes, found)) if found else None
@@ -120,7 +104,7 @@ class Index:
         found = cast(list[bytes], await self._ask(lambda: self._redis.hmget(key, wanted), [])) if wanted else []
         return {name.decode(): unpack(data) for name, data in zip(wanted, found, strict=False) if data}
 
-    async def write(self, entries: Iterable[Entry], followed: Iterable[Place] = ()) -> bool:
+    async def write(self, entries: Iterable[Entry], followed: Iterable[Address] = ()) -> bool:
         """Store entries, and forget the deadlines of turns that were followed; False when Redis is away. Writing the
         same again changes nothing, and an older turn never becomes a session's last."""
         pipe = self._redis.pipeline(transaction=False)
@@ -130,13 +114,13 @@ class Index:
             pipe.zrem(self._key("idle"), *gone)
         return await self._ask(pipe.execute, None) is not None
 
-    async def claim(self, now: float, lease_s: float, count: int) -> list[Place]:
+    async def claim(self, now: float, lease_s: float, count: int) -> list[Address]:
         """Places whose deadline is over, for the caller alone: they come again after the lease unless forgotten."""
         key, until = self._key("idle"), now + lease_s
         due: list[bytes] = await self._ask(
             lambda: self._redis.eval(_CLAIM, 1, key, str(now), str(until), str(count)), []
         )
-        return [Place.parse(place) for place in due]
+        return [Address.parse(place) for place in due]
 
     async def epoch(self) -> tuple[str, str] | None:
         """The mark of the last rebuild and the server's own id; None when Redis is away."""

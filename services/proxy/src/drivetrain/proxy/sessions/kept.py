@@ -11,6 +11,22 @@ _encoder = msgspec.msgpack.Encoder()
 _known_decoder = msgspec.msgpack.Decoder(KnownTurn)
 
 
+class Address(msgspec.Struct, frozen=True):
+    """Which turn of which session; as text it is the tail of the subject under which the turn lies in the stream."""
+
+    policy: str
+    session: str
+    turn: str
+
+    def __str__(self) -> str:
+        return f"{self.policy}.{self.session}.{self.turn}"
+
+    @classmethod
+    def parse(cls, text: bytes | str) -> "Address":
+        """Reads what `str` wrote."""
+        return cls(*(text.decode() if isinstance(text, bytes) else text).split("."))
+
+
 class Kept(msgspec.Struct, frozen=True, array_like=True):
     """`rest` is the packed `KnownTurn` without its token ids."""
 

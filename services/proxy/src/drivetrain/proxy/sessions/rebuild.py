@@ -12,7 +12,8 @@ from drivetrain.common.identity import new_id
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.capture import known_turn
 from drivetrain.proxy.metrics import REBUILDS
-from drivetrain.proxy.sessions.index import Entry, Index, Place
+from drivetrain.proxy.sessions.index import Entry, Index
+from drivetrain.proxy.sessions.kept import Address
 from drivetrain.proxy.sessions.sessions import Sessions
 
 EVERY_S = 1.0
@@ -28,19 +29,19 @@ class Fold:
 
     def __init__(self, idle_s: float) -> None:
         self._idle_s = idle_s
-        self._followed: set[Place] = set()
-        self._open: dict[Place, Entry] = {}
+        self._followed: set[Address] = set()
+        self._open: dict[Address, Entry] = {}
         self._entries: list[Entry] = []
 
     def take(self, event: Event) -> None:
         """Add one event of the stream of turns."""
         if isinstance(event, TurnFollowed):
-            place = Place(event.policy, event.session, event.turn)
+            place = Address(event.policy, event.session, event.turn)
             self._followed.add(place)
             self._open.pop(place, None)
         elif isinstance(event, TurnRecorded) and event.place is not None:
             known = known_turn(event)
-            place = Place(event.policy, event.session, event.turn)
+            place = Address(event.policy, event.session, event.turn)
             finished_at = event.finished_at if known.awaited else None
             entry = Entry(place=place, lines=known.lines, asked=known.asked, finished_at=finished_at)
             self._entries.append(entry)

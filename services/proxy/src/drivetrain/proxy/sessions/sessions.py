@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from drivetrain.proxy.sessions.cache import Cache
 from drivetrain.proxy.sessions.history import History
-from drivetrain.proxy.sessions.index import Entry, Index, Place
-from drivetrain.proxy.sessions.kept import Kept, chain, keep, past
+from drivetrain.proxy.sessions.index import Entry, Index
+from drivetrain.proxy.sessions.kept import Address, Kept, chain, keep, past
 from drivetrain.proxy.turns import KnownTurn, Past
 
 _AT_ONCE = 8
@@ -24,7 +24,7 @@ class Sessions:
     def __init__(self, index: Index, history: History, *, cache_bytes: int, idle_s: float) -> None:
         self._index, self._history, self._idle_s = index, history, idle_s
         self._cache = Cache(cache_bytes)
-        self._followed: dict[Place, None] = {}
+        self._followed: dict[Address, None] = {}
         self._owed: dict[str, None] = {}
 
     async def find(self, digests: Sequence[str]) -> Past | None:
@@ -38,10 +38,9 @@ class Sessions:
                     return past(found)
             start, step = start + step, step * 4
         for digest in digests[cached:]:
-            if turn := self._cache.lines.get(digest):
-                found, missing = chain(turn, self._cache.get)
-                if missing is None:
-                    return past(found)
+            own = self._cache.address(digest)
+            if own is not None and (found := await self._load(own)):
+                return past(found)
         return None
 
     async def remember(self, known: KnownTurn) -> None:
@@ -89,7 +88,7 @@ class Sessions:
         place = await self._history.last(session)
         return await self.at(place) if place else None
 
-    async def at(self, place: Place) -> KnownTurn | None:
+    async def at(self, place: Address) -> KnownTurn | None:
         """A known turn by its place, without its ancestors."""
         if kept := self._cache.get(place.turn) or await self._index.turn(place):
             return kept.known
@@ -114,7 +113,7 @@ class Sessions:
         self._owed |= dict.fromkeys(turns)
         self._owed = dict.fromkeys(list(self._owed)[-_OWED:])
 
-    async def _load(self, place: Place) -> list[Kept] | None:
+    async def _load(self, place: Address) -> list[Kept] | None:
         """A turn with all its ancestors: from the cache, the one turn that another replica added, the session in
         Redis, or the stream."""
         found: dict[str, Kept] = {}
@@ -123,7 +122,7 @@ class Sessions:
             return found.get(turn) or self._cache.get(turn)
 
         whole, missing = chain(place.turn, get)
-        if missing and (kept := await self._index.turn(Place(place.policy, place.session, missing))):
+        if missing and (kept := await self._index.turn(Address(place.policy, place.session, missing))):
             found[missing] = kept
             whole, missing = chain(place.turn, get)
         if missing:
@@ -149,5 +148,5 @@ class Sessions:
         )
 
 
-def _place(known: KnownTurn) -> Place:
-    return Place(known.policy, known.session, known.turn)
+def _place(known: KnownTurn) -> Address:
+    return Address(known.policy, known.session, known.turn)
