@@ -36,11 +36,11 @@ format: .venv/.ready ## rewrite to the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup ## run a benchmark: make bench NAME=loop
+bench: setup $(if $(filter proxy,$(NAME)),.venv-peers/.ready) ## run a benchmark: make bench NAME=loop (or proxy)
 	$(BIN)/python -m benchmarks.$(NAME) $(ARGS)
 
 clean: ## remove the virtual environments and caches
-	rm -rf .venv .venv-vllm .venv-tools .harness .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-vllm .venv-tools .venv-peers .harness .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/.ready: constraints.txt requirements-dev.txt scripts/setup-project.sh $(PACKAGES:%=%/pyproject.toml)
 	PYTHON=$(PYTHON) scripts/setup-project.sh $(PACKAGES)
@@ -56,4 +56,8 @@ $(VLLM_READY): constraints-vllm.txt scripts/setup-vllm.sh services/weights/vllm-
 
 .venv-tools/.ready: scripts/setup-tools.sh deploy/tools.txt
 	PYTHON=$(PYTHON) scripts/setup-tools.sh
+	@touch $@
+
+.venv-peers/.ready: scripts/setup-peers.sh benchmarks/proxy/peers.txt
+	PYTHON=$(PYTHON) scripts/setup-peers.sh
 	@touch $@

@@ -1,0 +1,5 @@
+"""`make bench NAME=proxy`: see `run.py`."""
+
+from benchmarks.proxy.run import main
+
+main()
