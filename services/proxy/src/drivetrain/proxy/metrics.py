@@ -25,3 +25,4 @@ BACKLOG = _metrics.gauge("spool_backlog_bytes", "Spooled bytes that the bus does
 INDEX_ERRORS = _metrics.counter("session_index_errors", "Times Redis did not answer and the local cache had to do")
 REBUILDS = _metrics.counter("session_index_rebuilds", "Times this replica rebuilt the index from the stream of turns")
 IDLE = _metrics.counter("idle_turns", "Turns that this replica closed because nothing followed them")
+LIMITED = _metrics.counter("rate_limited_requests", "Requests beyond what their key may use in a minute", ["limit"])
