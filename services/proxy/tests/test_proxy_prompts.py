@@ -15,7 +15,7 @@ QUESTION = {"role": "user", "content": "Hi"}
 THANKS = {"role": "user", "content": "Thanks"}
 
 
-def past(prompt: list[int], response: list[int], depth: int = 2) -> Past:
+def past(prompt: list[int], response: list[int], *, said: str = "x", rendered: str = "") -> Past:
     known = KnownTurn(
         turn="t",
         parent=None,
@@ -26,26 +26,40 @@ def past(prompt: list[int], response: list[int], depth: int = 2) -> Past:
         prompt_ids=pack_ids(prompt),
         response_ids=pack_ids(response),
         messages=[QUESTION],
-        reply={"role": "assistant", "content": "x"},
-        depth=depth,
+        reply={"role": "assistant", "content": said},
+        line="",
+        depth=2,
         tools="",
+        rendered=rendered,
+        kind="main",
         trainable=True,
+        finished_at=0.0,
     )
     return Past(known=known, prompt=prompt, response=response)
 
 
-class Bridging:
-    """A template that writes a message as [role, *letters, END] and can bridge, if told so."""
+class Letters:
+    """A template that writes a message as a role's initial, its text and `!`, a token a letter. `bridged` is what its
+    renderer bridges with, if it can."""
 
-    END = 99
-    stop_ids = (END,)
+    opening = "a"
+    stop_texts = ("!",)
+    stop_ids = (ord("!"),)
 
-    def __init__(self, bridged: list[int] | None = None) -> None:
-        self.bridged = bridged
+    def __init__(self, bridged: list[int] | None = None, *, splices: bool = True) -> None:
+        self.bridged, self.splices = bridged, splices
 
-    def render(self, messages: Any, tools: Any, *, generation: bool = True) -> list[int]:
-        ids = [i for m in messages for i in (len(m["role"]), *m["content"].encode(), self.END)]
-        return ids + ([len("assistant")] if generation else [])
+    def text(self, messages: Any, tools: Any) -> str:
+        return "".join(f"{m['role'][0]}{m['content']}!" for m in messages) + self.opening
+
+    def render(self, messages: Any, tools: Any) -> list[int]:
+        return self.encode(self.text(messages, tools))
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(letter) for letter in text]
+
+    def decode(self, ids: Any) -> str:
+        return "".join(map(chr, ids))
 
     def bridge(self, prompt: Any, response: Any, new: Any, tools: Any) -> list[int] | None:
         return self.bridged
@@ -55,54 +69,84 @@ def reply(content: str) -> dict[str, str]:
     return {"role": "assistant", "content": content}
 
 
-def test_a_bridge_is_used_when_it_keeps_the_recorded_tokens() -> None:
-    prompt = build(Bridging([1, 2, 3, 4]), [QUESTION, reply("a"), THANKS], [], past([1, 2], [3]), same_tools=True)
-    assert (prompt.ids, prompt.shared, prompt.drift, prompt.new_ids) == ([1, 2, 3, 4], 3, "clean", [4])
+TALK = [QUESTION, reply("x"), THANKS]
+"""A conversation whose first turn is `past`."""
+
+ASKED = [ord(letter) for letter in "uHi!a"]
 
 
-def test_a_bridge_that_changes_recorded_tokens_is_not_used() -> None:
-    template = Bridging([7, 7, 7, 7])
-    before = template.render([QUESTION], [])
-    response = [*b"a", template.END]
-    prompt = build(template, [QUESTION, reply("a"), THANKS], [], past(before, response), same_tools=True)
-    assert prompt.ids[: prompt.shared] == before + response
+def test_a_bridge_continues_the_recorded_tokens_without_a_rendering() -> None:
+    prompt = build(Letters([7, 8]), TALK, [], past([1, 2], [3]), same_tools=True)
+    assert (prompt.ids, prompt.shared, prompt.drift, prompt.new_ids) == ([1, 2, 3, 7, 8], 3, "clean", [7, 8])
+
+
+def test_recorded_tokens_that_the_template_writes_too_are_clean() -> None:
+    prompt = build(Letters(), TALK, [], past(ASKED, [ord("x"), ord("!")]), same_tools=True)
+    assert Letters().decode(prompt.ids) == "uHi!ax!uThanks!a"
+    assert (prompt.drift, prompt.cause, prompt.shared) == ("clean", "appended", len("uHi!ax!"))
 
 
 def test_recorded_tokens_are_kept_where_the_template_would_write_others() -> None:
-    template = Bridging()
-    before = template.render([QUESTION], [])
-    sampled = [1000, template.END]
-    messages = [QUESTION, reply("a"), THANKS]
-    prompt = build(template, messages, [], past(before, sampled), same_tools=True)
-    assert prompt.ids == before + sampled + template.render([THANKS], [])
-    assert (prompt.drift, prompt.shared) == ("realigned", len(before) + 2)
+    prompt = build(Letters(), TALK, [], past(ASKED, [1000, ord("!")]), same_tools=True)
+    assert prompt.ids == [*ASKED, 1000, *Letters().encode("!uThanks!a")]
+    assert (prompt.drift, prompt.cause, prompt.shared) == ("realigned", "text", len(ASKED) + 2)
 
 
 def test_a_reply_that_was_cut_is_closed_as_the_template_closes() -> None:
-    template = Bridging()
-    before = template.render([QUESTION], [])
-    prompt = build(template, [QUESTION, reply("a"), THANKS], [], past(before, [*b"a"]), same_tools=True)
-    assert prompt.ids == template.render([QUESTION, reply("a"), THANKS], [])
-    assert prompt.drift == "clean"
+    prompt = build(Letters(), TALK, [], past(ASKED, [ord("x")]), same_tools=True)
+    assert Letters().decode(prompt.ids) == "uHi!ax!uThanks!a"
+    assert (prompt.drift, Letters().decode(prompt.new_ids)) == ("clean", "!uThanks!a")
 
 
 def test_a_template_that_rewrites_history_forks() -> None:
-    class Rewriting(Bridging):
-        def render(self, messages: Any, tools: Any, *, generation: bool = True) -> list[int]:
-            return [len(messages), *super().render(messages, tools, generation=generation)]
+    class Counting(Letters):
+        def text(self, messages: Any, tools: Any) -> str:
+            return f"{len(messages)}{super().text(messages, tools)}"
 
-    template = Rewriting()
-    messages = [QUESTION, reply("a"), THANKS]
-    prompt = build(template, messages, [], past([1, 2], [3]), same_tools=True)
-    assert (prompt.ids, prompt.shared, prompt.drift) == (template.render(messages, []), 0, "forked")
+    template = Counting()
+    prompt = build(template, TALK, [], past(template.render([QUESTION], []), [ord("x")]), same_tools=True)
+    assert (prompt.ids, prompt.shared) == (template.render(TALK, []), 0)
+    assert (prompt.drift, prompt.cause) == ("forked", "template_rewrites")
 
 
-def test_edited_history_after_a_known_turn_is_rendered_after_its_tokens() -> None:
-    template = Bridging()
-    before = template.render([QUESTION], [])
-    messages = [QUESTION, reply("a"), THANKS, reply("never sampled"), QUESTION]
-    prompt = build(template, messages, [], past(before, [1000, template.END]), same_tools=True)
-    assert prompt.new_ids == template.render(messages[2:], [])
+def test_history_that_is_not_what_was_rendered_forks() -> None:
+    rendered = build(Letters(), [{"role": "user", "content": "Ho"}], [], None, same_tools=False).rendered
+    prompt = build(Letters(), TALK, [], past(ASKED, [1000], rendered=rendered), same_tools=True)
+    assert (prompt.drift, prompt.cause, prompt.ids) == ("forked", "history_changed", Letters().render(TALK, []))
+
+
+def test_a_reply_that_quotes_the_end_of_a_reply_is_compared_token_by_token() -> None:
+    talk = [QUESTION, reply("x!y"), THANKS]
+    same = build(Letters(), talk, [], past(ASKED, Letters().encode("x!y!"), said="x!y"), same_tools=True)
+    assert (same.drift, same.shared, Letters().decode(same.ids)) == ("clean", len("uHi!ax!y!"), "uHi!ax!y!uThanks!a")
+    other = build(Letters(), talk, [], past(ASKED, [1000, ord("!")], said="x!y"), same_tools=True)
+    assert (other.drift, other.cause) == ("forked", "end_unclear")
+
+
+def test_reasoning_that_the_template_does_not_write_forks() -> None:
+    sampled = Letters().encode("<think>why</think>x!")
+    prompt = build(Letters(), TALK, [], past(ASKED, sampled), same_tools=True)
+    assert (prompt.drift, prompt.cause) == ("forked", "reasoning_not_kept")
+    assert prompt.ids == Letters().render(TALK, [])
+
+
+def test_a_renderer_that_does_not_follow_the_template_is_never_spliced_by_it() -> None:
+    prompt = build(Letters(splices=False), TALK, [], past(ASKED, [1000, ord("!")]), same_tools=True)
+    assert (prompt.drift, prompt.cause, prompt.rendered) == ("forked", "renderer", "")
+    exact = build(Letters(splices=False), TALK, [], past(ASKED, [ord("x"), ord("!")]), same_tools=True)
+    assert (exact.drift, exact.shared) == ("clean", len("uHi!ax!"))
+
+
+def test_replies_that_no_turn_recorded_are_rendered_after_the_recorded_tokens() -> None:
+    messages = [*TALK, reply("never sampled"), QUESTION]
+    prompt = build(Letters(), messages, [], past(ASKED, [ord("x"), ord("!")]), same_tools=True)
+    assert Letters().decode(prompt.new_ids) == "uThanks!anever sampled!uHi!a"
+    assert (prompt.drift, prompt.cause) == ("clean", "history_edited")
+
+
+def test_a_conversation_that_is_not_known_says_whether_it_is_new() -> None:
+    assert build(Letters(), [QUESTION], [], None, same_tools=False).cause == "first"
+    assert build(Letters(), TALK, [], None, same_tools=False).cause == "history_unknown"
 
 
 def test_the_real_template_is_spliced_at_its_end_token(template: Template) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.proxy.replies import Decoder, ReplyReader, StopCut, beginning_of, hermes
+from drivetrain.proxy.decoding import Decoder, StopCut, beginning_of
+from drivetrain.proxy.replies import Call, Piece, ReplyReader, hermes
 from drivetrain.proxy.templates import Template
 
 Encode = Callable[[str], list[int]]
@@ -30,7 +31,7 @@ def read(template: Template, ids: Sequence[int], sizes: Sequence[int] = (1,), **
 
 
 def text(pieces: list[Any], channel: str = "content") -> str:
-    return "".join(piece.text for piece in pieces if piece.channel == channel)
+    return "".join(piece.text for piece in pieces if isinstance(piece, Piece) and piece.channel == channel)
 
 
 @settings(max_examples=100, deadline=None)
@@ -58,11 +59,11 @@ def test_portions_never_change_what_is_read(
 
 def test_a_split_character_is_shown_when_it_is_whole(template: Template, encode: Encode) -> None:
     ids = encode("é😀")[:-1]
-    decoder = Decoder(template.tokenizer, template.hidden_ids)
+    decoder = Decoder(template.tokenizer, template.hidden_ids, template.marker_ids)
     shown = [decoder.feed([token]) for token in ids]
     assert "".join(shown) == "é😀"
     assert "�" not in "".join(shown)
-    cut = Decoder(template.tokenizer, template.hidden_ids)
+    cut = Decoder(template.tokenizer, template.hidden_ids, template.marker_ids)
     assert cut.feed(ids[:-1]) in ("é", "")
 
 
@@ -116,6 +117,31 @@ def test_a_call_that_cannot_be_read_is_shown_as_it_was_said(template: Template, 
     reader, shown = read(template, encode("See " + broken), tools=TOOLS)
     assert reader.calls == []
     assert text(shown) == "See" + broken
+
+
+def test_a_call_is_given_as_soon_as_it_is_whole_and_text_goes_on_after_it(template: Template, encode: Encode) -> None:
+    reader = ReplyReader(template, "t", [1], TOOLS)
+    block = '<tool_call>{"name": "weather", "arguments": {"city": "Paris"}}</tool_call>'
+    assert reader.feed(encode(f"See {block[:-1]}")[:-1]) == [Piece("content", "See")]
+    (call,) = reader.feed(encode(">")[:-1])
+    assert call == Call("call_t0", "weather", '{"city": "Paris"}')
+    shown = reader.feed(encode(f"\n{block} and")[:-1]) + reader.finish()
+    assert [type(part) for part in shown] == [Call, Piece]
+    assert text(shown) == "and"
+
+
+def test_a_call_in_reasoning_that_ends_later_is_a_draft(template: Template, encode: Encode) -> None:
+    said = '<think>maybe <tool_call>{"name": "weather"}</tool_call> no</think>Rain.'
+    reader, shown = read(template, encode(said), tools=TOOLS)
+    assert reader.calls == []
+    assert text(shown, "reasoning") == 'maybe <tool_call>{"name": "weather"}</tool_call> no'
+    assert text(shown) == "Rain."
+
+
+def test_an_unfinished_character_at_the_end_is_shown_as_such(template: Template, encode: Encode) -> None:
+    _, shown = read(template, encode("Hi 🙃")[:-2])
+    assert text(shown).startswith("Hi ")
+    assert text(shown).endswith("�")
 
 
 def test_without_tools_a_marker_is_text(template: Template, encode: Encode) -> None:
