@@ -11,6 +11,7 @@ from drivetrain.common.tokens import pack_ids, pack_logprobs
 from drivetrain.proxy.echoes import CUT, Where, lines
 from drivetrain.proxy.engines.base import LabelSpan, Sampled
 from drivetrain.proxy.lineage import digest_of
+from drivetrain.proxy.parts import Finished
 from drivetrain.proxy.prompts import Prompt
 from drivetrain.proxy.replies import ReplyReader
 from drivetrain.proxy.sampling import inexact_because
@@ -58,6 +59,17 @@ class Captured:
         return "tool_calls" if self.reader.calls else self.engine_finish
 
     @property
+    def finished(self) -> Finished:
+        """What the caller is told at the end."""
+        return Finished(
+            finish=self.finish,
+            prompt_tokens=len(self.prompt.ids),
+            completion_tokens=len(self.reader.ids),
+            cached=self.cached,
+            stopped_by=self.reader.stopped_by,
+        )
+
+    @property
     def new_messages(self) -> list[Message]:
         """The messages after the parent's reply; all of them without a parent."""
         return self.ask.messages[self.parent.depth if self.parent else 0 :]
@@ -88,6 +100,7 @@ class Captured:
             reply=self.reader.message,
             tools=[] if self.parent else self.ask.tools,
             place=self._place(),
+            masked=self.parent.masked if self.parent else "",
             consent="train" if self.caller.consent == "train" else "record",
             replica=self.replica,
             rollout=self.caller.rollout,
@@ -154,6 +167,7 @@ def known_turn(event: TurnRecorded) -> KnownTurn:
         kind=event.kind,
         finish=event.finish,
         trainable=event.exact and event.kind == "main" and event.consent == "train",
+        masked=event.masked,
         finished_at=event.finished_at,
     )
 

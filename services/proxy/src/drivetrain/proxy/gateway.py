@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -26,43 +26,15 @@ from drivetrain.proxy.errors import ContextExceeded, Refused
 from drivetrain.proxy.grammar import held_to_calls
 from drivetrain.proxy.lineage import digest_of
 from drivetrain.proxy.metrics import DRIFT, FIRST_TOKEN, IN_FLIGHT, INEXACT, OVERHEAD, TURNS
+from drivetrain.proxy.parts import Opened, Reply, Tokens
 from drivetrain.proxy.prompts import Prompt
 from drivetrain.proxy.recorder import Recorder
 from drivetrain.proxy.rendering import Rendering
-from drivetrain.proxy.replies import Call, Piece, ReplyReader
+from drivetrain.proxy.replies import ReplyReader
 from drivetrain.proxy.sampling import capped, engine_parameters, for_rollout
 from drivetrain.proxy.sessions import Sessions
 from drivetrain.proxy.templates import BadConversation
 from drivetrain.proxy.turns import Ask, Caller, Finish
-
-
-class Opened(msgspec.Struct, frozen=True):
-    """The engine's first tokens are there; the turn has an id."""
-
-    turn: str
-    session: str
-    prompt_ids: list[int]
-
-
-class Tokens(msgspec.Struct, frozen=True):
-    """Sampled tokens with their logprobs and texts, before the pieces that they complete; only if asked for."""
-
-    ids: list[int]
-    logprobs: list[float | None]
-    texts: list[str]
-
-
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """The reply is whole and recorded. Counts are of tokens; `cached` as far as the engine says."""
-
-    finish: Finish
-    prompt_tokens: int
-    completion_tokens: int
-    cached: int | None
-    stopped_by: str | None
-
-
-Reply = AsyncGenerator[Opened | Tokens | Piece | Call | Finished, None]
 
 
 class Gateway:
@@ -87,7 +59,7 @@ class Gateway:
         self._remembering: set[asyncio.Task[None]] = set()
 
     async def reply(self, caller: Caller, ask: Ask) -> Reply:
-        """Stream one reply: `Opened` first, then pieces as they are sampled and calls once they are whole, then `Finished`.
+        """Stream one reply: `Opened` first, then pieces as they are sampled, calls once whole, then `Finished`.
 
         Before anything is yielded a request may be refused; afterwards `EngineBroke` says that the reply ends early.
         Closing the generator aborts the engine's work. Whatever was sampled is recorded in each case.
@@ -119,7 +91,7 @@ class Gateway:
                 if event is None and not unanswered:
                     self._remember_later(captured, self._record(captured, finish))
             await self._remember(captured, event)
-            yield self._finished(captured)
+            yield captured.finished
 
     async def count(self, ask: Ask) -> int:
         """How many tokens the prompt of this ask has, rendered anew.
@@ -166,9 +138,12 @@ class Gateway:
         try:
             if ask.prompt is not None:
                 return self._rendering.raw(ask.prompt)
-            return await self._rendering.prompt(ask.messages, ask.tools, past, same_tools=same_tools)
+            prompt = await self._rendering.prompt(ask.messages, ask.tools, past, same_tools=same_tools)
         except BadConversation as error:
             raise Refused(400, str(error), param="messages" if ask.prompt is None else "prompt") from error
+        # A harness that changed the history it repeats gets what it sent: the recorded tokens would say something else.
+        edited = link is not None and not link.unchanged
+        return msgspec.structs.replace(prompt, cause="history_edited") if edited else prompt
 
     async def _sampled(self, captured: Captured, parameters: dict[str, Any], arrived: float) -> Reply:
         prompt, reader, caller = captured.prompt.ids, captured.reader, captured.caller
@@ -193,7 +168,7 @@ class Gateway:
         """Write the turn to the spool. Never waits: it also runs while the request is being cancelled."""
         event = captured.recorded(finish, self._clock())
         if captured.caller.consent != "off":
-            self._recorder.record(event)
+            event = self._recorder.record_turn(event)
             TURNS.labels(finish).inc()
             INEXACT.inc(0 if event.exact else 1)
         return event
@@ -208,15 +183,6 @@ class Gateway:
         task = asyncio.create_task(self._remember(captured, event))
         self._remembering.add(task)
         task.add_done_callback(self._remembering.discard)
-
-    def _finished(self, captured: Captured) -> Finished:
-        return Finished(
-            finish=captured.finish,
-            prompt_tokens=len(captured.prompt.ids),
-            completion_tokens=len(captured.reader.ids),
-            cached=captured.cached,
-            stopped_by=captured.reader.stopped_by,
-        )
 
 
 def _refusal(error: EngineError) -> Refused:

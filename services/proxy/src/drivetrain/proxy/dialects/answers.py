@@ -7,7 +7,7 @@ from contextlib import aclosing
 from drivetrain.proxy.dialects.base import Part, Whole, Writes
 from drivetrain.proxy.engines.base import EngineBroke
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.gateway import Finished, Opened, Reply, Tokens
+from drivetrain.proxy.parts import Finished, Opened, Reply, Tokens
 from drivetrain.proxy.replies import Call, Piece
 
 Parts = AsyncGenerator[tuple[int, Part], None]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.gateway import Finished, Opened, Tokens
+from drivetrain.proxy.parts import Finished, Opened, Tokens
 from drivetrain.proxy.replies import Call, Piece
 from drivetrain.proxy.turns import Ask
 

@@ -9,7 +9,7 @@ from drivetrain.common.events import Sampling
 from drivetrain.proxy.dialects.base import Head
 from drivetrain.proxy.dialects.reading import HINT_NOTES, Hints
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.gateway import Finished, Tokens
+from drivetrain.proxy.parts import Finished, Tokens
 from drivetrain.proxy.sampling import NEUTRAL
 
 NO_LOGPROB = -9999.0

@@ -8,7 +8,7 @@ import msgspec
 from drivetrain.proxy.dialects.anthropic.errors import error as error_of
 from drivetrain.proxy.dialects.base import Head, Part, Whole
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.gateway import Finished, Tokens
+from drivetrain.proxy.parts import Finished, Tokens
 from drivetrain.proxy.replies import Call, Piece
 
 _BLOCKS = {
