@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,8 @@ def encode(template: Template) -> Callable[[str], list[int]]:
 
 @dataclass
 class Script:
-    """What the stub engine does with one request. `hold` is waited for after `hold_after` tokens."""
+    """What the stub engine does with one request. `hold` is waited for after `hold_after` tokens; `pace` seconds lie
+    between tokens; `raw` is written after them."""
 
     ids: list[int]
     finish: str = "stop"
@@ -101,6 +102,7 @@ class Script:
     die_after: int | None = None
     status: int = 200
     reset: bool = False
+    pace: float = 0.0
     raw: bytes | None = None
 
 
@@ -111,12 +113,15 @@ def logprob(token: int) -> float:
 
 @dataclass
 class StubEngine:
-    """An HTTP server that speaks vLLM's generate protocol and samples what the test says."""
+    """An HTTP server that speaks vLLM's generate protocol and samples what the test says: `scripts` one after another,
+    then `always`."""
 
     url: str = ""
     healthy: bool = True
     version: str = "7"
     scripts: list[Script] = field(default_factory=list)
+    always: Script | None = None
+    runner: web.AppRunner | None = None
     requests: list[dict[str, Any]] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -126,10 +131,24 @@ class StubEngine:
         self.scripts.append(Script(list(ids), **options))
         return list(ids)
 
+    def say_always(self, ids: Sequence[int], **options: Any) -> None:
+        """Sample these ids for every request for which there is no script."""
+        self.always = Script(list(ids), **options)
+
+    async def kill(self) -> None:
+        """What callers see of a SIGKILL: nobody listens, and every connection is reset."""
+        assert self.runner is not None
+        assert self.runner.server is not None
+        for site in set(self.runner.sites):
+            await site.stop()
+        for connection in self.runner.server.connections:
+            if connection.transport:
+                connection.transport.abort()
+
     async def generate(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(await request.json())
         self.asked.set()
-        script = self.scripts.pop(0)
+        script = self.always if self.always and not self.scripts else self.scripts.pop(0)
         if script.status != 200:
             return web.json_response({"error": {"message": "the stub refuses"}}, status=script.status)
         if script.reset and request.transport:
@@ -150,6 +169,8 @@ class StubEngine:
                 request.transport.abort()
                 return
             await response.write(event(script, index, token))
+            if script.pace:
+                await asyncio.sleep(script.pace)
             if script.hold and index + 1 == script.hold_after:
                 await script.hold.wait()
         if script.raw is not None:
@@ -192,7 +213,7 @@ async def stub_engine() -> AsyncIterator[StubEngine]:
     app.router.add_get("/v1/models", engine.models)
     app.router.add_get("/health", engine.health)
     app.router.add_get("/weight_info", engine.weight_info)
-    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    engine.runner = runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     listener = listen("127.0.0.1", 0)
     await web.SockSite(runner, listener).start()
@@ -206,6 +227,16 @@ async def stub_engine() -> AsyncIterator[StubEngine]:
 @pytest.fixture
 async def engine() -> AsyncIterator[StubEngine]:
     async with stub_engine() as running:
+        yield running
+
+
+@pytest.fixture
+async def engines(encode: Callable[[str], list[int]]) -> AsyncIterator[list[StubEngine]]:
+    """Four replicas that always answer the same."""
+    async with AsyncExitStack() as stack:
+        running = [await stack.enter_async_context(stub_engine()) for _ in range(4)]
+        for engine in running:
+            engine.say_always(encode("Paris."))
         yield running
 
 
@@ -265,20 +296,25 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
         sessions = Sessions(index, History(bus), cache_bytes=options.pop("cache_bytes", 1 << 24), idle_s=idle_s)
         rendering = Rendering(Template(str(model_folder)), options.pop("thread_chars", 10_000))
         vllm = Vllm(connect_s=2, stall_s=options.pop("stall_s", 20))
-        pool = Pool("default", replicas, vllm, bus, Limits(**options.pop("limits", {})), probe_s=0.1)
-        await pool.look()
-        probing = asyncio.create_task(pool.run(lambda: False))
+        limits = Limits(**options.pop("limits", {}))
+        served = {"default": replicas} | options.pop("policies", {})
+        pools = {name: Pool(name, urls, vllm, bus, limits, probe_s=0.1) for name, urls in served.items()}
+        await asyncio.gather(*(pool.look() for pool in pools.values()))
+        probing = [asyncio.create_task(pool.run(lambda: False)) for pool in pools.values()]
         context = options.pop("context_tokens", 2000)
-        gateway = Gateway(
-            engine=pool.engine,
-            rendering=rendering,
-            sessions=sessions,
-            recorder=recorder,
-            secret=SECRET,
-            context_tokens=lambda: context,
-        )
+        gateways = {
+            name: Gateway(
+                engine=pool.engine,
+                rendering=rendering,
+                sessions=sessions,
+                recorder=recorder,
+                secret=SECRET,
+                context_tokens=lambda: context,
+            )
+            for name, pool in pools.items()
+        }
         identifier = Identifier(SECRET, "train")
-        endpoints = Endpoints({"default": gateway}, Keys(SECRET), identifier, sessions, recorder, limit=100_000)
+        endpoints = Endpoints(gateways, Keys(SECRET), identifier, sessions, recorder, limit=100_000)
         publisher = Publisher(recorder, bus, retry_s=(0.01, 0.05))
         listener = listen("127.0.0.1", 0)
         server = Server(uvicorn_config(build_app(endpoints)))
@@ -293,8 +329,9 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
             await tasks[0]
             tasks[1].cancel()
             await asyncio.wait(tasks)
-            probing.cancel()
-            await asyncio.wait([probing])
+            for task in probing:
+                task.cancel()
+            await asyncio.wait(probing)
             await vllm.close()
             await redis.aclose()
             rendering.close()
