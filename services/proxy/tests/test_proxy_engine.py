@@ -114,11 +114,45 @@ async def test_death_in_mid_reply_without_a_stream_is_a_502(proxy: Any, engine: 
     assert answer.json()["error"]["code"] == "engine_broke"
 
 
-@pytest.mark.parametrize("garbage", [b"data: {broken\n\n", b'data: {"error": {"message": "out of memory"}}\n\n'])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"data: {broken\n\n",
+        b'data: {"error": {"message": "out of memory"}}\n\n',
+        b'data: {"choices": [{"token_ids": "abc"}]}\n\n',
+        b"data: \xff\xfe\n\n",
+        b"data: [DONE]\n\n",
+        b"<html>502 Bad Gateway</html>",
+    ],
+)
 async def test_garbage_in_mid_reply_is_an_error(proxy: Any, engine: Any, encode: Encode, garbage: bytes) -> None:
-    engine.say(encode("Paris.")[:-1], finish=None, raw=garbage)
-    assert (await post(proxy)).status_code == 502
-    assert [turn.finish for turn in await proxy.recorded()] == ["error"]
+    sampled = engine.say(encode("Paris.")[:-1], finish=None, raw=garbage)
+    answer = await post(proxy)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "engine_broke")
+    (turn,) = await proxy.recorded()
+    assert (turn.finish, unpack_ids(turn.response_ids)) == ("error", sampled)
+
+
+@pytest.mark.parametrize("garbage", [b"data: {broken\n\n", b"data: [DONE]\n\n", b"data: \xff\n\n"])
+async def test_garbage_instead_of_a_reply_is_no_reply(proxy: Any, engine: Any, garbage: bytes) -> None:
+    engine.say([], raw=garbage)
+    answer = await post(proxy)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert await proxy.recorded() == []
+
+
+async def test_a_slow_reader_is_no_silent_engine(engine: Any, encode: Encode) -> None:
+    sampled = engine.say(encode("Paris is the capital."), pace=0.01)
+    vllm, read = Vllm(stall_s=0.1), list[int]()
+    stream = await vllm.open(engine.url, b'{"token_ids": [1]}')
+    async for piece in stream:
+        read += piece.ids
+        if len(read) == 2:
+            # Longer than a silence may be: what is measured is the engine's, not ours
+            await asyncio.sleep(0.3)
+    assert read == sampled
+    stream.close()
+    await vllm.close()
 
 
 async def test_a_reply_without_an_end_is_an_error(proxy: Any, engine: Any, encode: Encode) -> None:
