@@ -19,10 +19,10 @@ setup: .venv/.ready $(VLLM_READY) ## create both virtual environments
 demo: setup ## talk to a model, correct it, watch it learn (ARGS="--seed 1" for options)
 	@$(BIN)/drivetrain demo $(ARGS)
 
-test: setup .venv-tools/.ready .harness/mini/.ready ## run the whole suite against real servers
+test: setup .venv-tools/.ready .harness/mini/.ready .cache/tokenizers/.ready ## run the whole suite against real servers
 	$(BIN)/python -m pytest $(ARGS)
 
-test-fast: .venv/.ready .venv-tools/.ready ## run what needs no vLLM and no harness
+test-fast: .venv/.ready .venv-tools/.ready .cache/tokenizers/.ready ## run what needs no vLLM and no harness
 	$(BIN)/python -m pytest -m "not vllm and not slow" $(ARGS)
 
 lint: .venv/.ready ## style, types and layers
@@ -36,7 +36,7 @@ format: .venv/.ready ## rewrite to the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup $(if $(filter proxy,$(NAME)),.venv-peers/.ready) ## run a benchmark: make bench NAME=loop (or proxy)
+bench: setup $(if $(filter proxy,$(NAME)),.venv-peers/.ready) $(if $(filter exactness,$(NAME)),.cache/tokenizers/.ready) ## run a benchmark: make bench NAME=loop (or proxy, exactness)
 	$(BIN)/python -m benchmarks.$(NAME) $(ARGS)
 
 clean: ## remove the virtual environments and caches
@@ -52,6 +52,10 @@ $(VLLM_READY): constraints-vllm.txt scripts/setup-vllm.sh services/weights/vllm-
 
 .harness/mini/.ready: scripts/setup-mini-swe-agent.sh
 	PYTHON=$(PYTHON) scripts/setup-mini-swe-agent.sh
+	@touch $@
+
+.cache/tokenizers/.ready: scripts/setup-tokenizers.sh scripts/tokenizers.sha256
+	scripts/setup-tokenizers.sh
 	@touch $@
 
 .venv-tools/.ready: scripts/setup-tools.sh deploy/tools.txt

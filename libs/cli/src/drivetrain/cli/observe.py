@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 import msgspec
+from prometheus_client.parser import text_string_to_metric_families
 
 from drivetrain.cli.stack.runfile import Run
 
@@ -32,24 +33,35 @@ class ConsumerStatus(msgspec.Struct, frozen=True):
     unacknowledged: int
 
 
+class DriftStatus(msgspec.Struct, frozen=True):
+    """How many prompts continued recorded tokens in this way, for this reason."""
+
+    drift: str
+    cause: str
+    prompts: int
+
+
 class StackStatus(msgspec.Struct, frozen=True):
-    """Everything `drivetrain status` shows. `versions` is what each replica says it serves, None if it says nothing."""
+    """Everything `drivetrain status` shows. `versions` is what each replica says it serves, None if it says nothing;
+    `drift` is what the proxy counted since it started, the most frequent first."""
 
     run: Run
     services: dict[str, ServiceStatus]
     versions: dict[str, str | None]
     streams: dict[str, StreamStatus]
     consumers: dict[str, ConsumerStatus]
+    drift: list[DriftStatus] = []
 
 
 async def observe(run: Run) -> StackStatus:
     """Ask everything at once; what does not answer within two seconds counts as not there."""
     async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
         names = list(run.urls.admin)
-        services, version, streams = await asyncio.gather(
+        services, version, streams, metrics = await asyncio.gather(
             asyncio.gather(*(_service(client, run.urls.admin[name]) for name in names)),
             _version(client, run.urls.vllm),
             _json(client, f"{run.urls.nats_monitor}/jsz?streams=true&consumers=true"),
+            _metrics(client, run.urls.admin.get("proxy")),
         )
     details = _stream_details(streams)
     return StackStatus(
@@ -58,6 +70,7 @@ async def observe(run: Run) -> StackStatus:
         versions={run.urls.vllm: version},
         streams={d["name"]: StreamStatus(d["state"]["messages"], d["state"]["bytes"]) for d in details},
         consumers=dict(_consumers(details)),
+        drift=drift_of(metrics),
     )
 
 
@@ -79,6 +92,25 @@ async def _json(client: httpx.AsyncClient, url: str) -> dict[str, Any] | None:
     except (httpx.HTTPError, ValueError):
         return None
     return body if isinstance(body, dict) else None
+
+
+async def _metrics(client: httpx.AsyncClient, url: str | None) -> str:
+    """A service's metrics in Prometheus' text form; empty when it does not answer."""
+    if url is None:
+        return ""
+    try:
+        response = await client.get(f"{url}/metrics")
+    except httpx.HTTPError:
+        return ""
+    return response.text if response.status_code == 200 else ""
+
+
+def drift_of(metrics: str) -> list[DriftStatus]:
+    """The proxy's prompts by how they continue recorded tokens and why, the most frequent first."""
+    families = (f for f in text_string_to_metric_families(metrics) if f.name == "drivetrain_proxy_drift")
+    samples = [s for family in families for s in family.samples if s.name.endswith("_total")]
+    found = [DriftStatus(s.labels["drift"], s.labels["cause"], int(s.value)) for s in samples if s.value]
+    return sorted(found, key=lambda one: -one.prompts)
 
 
 def _stream_details(jsz: dict[str, Any] | None) -> list[dict[str, Any]]:

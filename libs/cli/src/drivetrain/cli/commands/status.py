@@ -32,6 +32,8 @@ def _show(seen: StackStatus, console: Console) -> None:
         served = "does not answer" if version is None else f"serves version {version}"
         console.print(f"replica {url} {served}")
     console.print(_streams(seen))
+    if seen.drift:
+        console.print(_drift(seen))
 
 
 def _processes(seen: StackStatus) -> Table:
@@ -49,6 +51,14 @@ def _health(service: ServiceStatus) -> str:
     if service.live:
         return f"waits for {', '.join(service.waiting_for)}"
     return "does not answer"
+
+
+def _drift(seen: StackStatus) -> Table:
+    total = sum(one.prompts for one in seen.drift)
+    table = Table("drift", "cause", "prompts", "share")
+    for one in seen.drift:
+        table.add_row(one.drift, one.cause, str(one.prompts), f"{one.prompts / total:.1%}")
+    return table
 
 
 def _streams(seen: StackStatus) -> Table:
