@@ -16,7 +16,7 @@ from benchmarks.proxy.figures import Cell
 from benchmarks.proxy.load import Job, Measured
 from benchmarks.proxy.processes import Cost, free_port, running
 from benchmarks.proxy.wire import Words
-from benchmarks.proxy.workload import FILLER, Shape
+from benchmarks.proxy.workload import Shape
 
 _SETTLE_S = 30.0
 
@@ -84,6 +84,17 @@ class Bench:
         urllib.request.urlopen(request, timeout=10).close()
 
 
+_WORDS = [
+    "the", "of", "and", "to", "in", "is", "that", "it", "for", "was", "on", "as", "with", "his", "be", "at", "by",
+    "had", "not", "are", "but", "from", "or", "have", "an", "they", "which", "one", "you", "were", "all", "her",
+    "she", "there", "would", "their", "we", "him", "been", "has", "when", "who", "will", "no", "more", "if", "out",
+    "so", "up", "said", "what", "its", "about", "than", "into", "them", "can", "only", "other", "time", "new",
+    "some", "could", "these", "two", "may", "first", "then", "do", "any", "like", "my", "now", "over", "such",
+    "our", "man", "me", "even", "most", "made", "after", "also", "did", "many",
+]  # fmt: skip
+"""What replies are made of: words that are one token each, with the space before them."""
+
+
 @contextlib.contextmanager
 def bench(folder: Path, model: str) -> Iterator[Bench]:
     """Start the stub engine for a model's tokenizer."""
@@ -99,7 +110,7 @@ def _words(model: str) -> Words:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-    words = [" " + word for word in FILLER]
+    words = [" " + word for word in _WORDS]
     ids = [tokenizer.encode(word, add_special_tokens=False) for word in words]
     assert all(len(each) == 1 for each in ids), f"a word of the load is not one token of {model}"
     return Words(words, [each[0] for each in ids], tokenizer.eos_token_id)

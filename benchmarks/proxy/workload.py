@@ -1,21 +1,18 @@
 """What is asked: conversations that grow turn by turn, as bytes that are built with little work while others wait."""
 
+import argparse
+import asyncio.base_events
+import inspect
 import json
+import zlib
 from functools import cache
 
 import msgspec
 
 from benchmarks.proxy.wire import POLICY
 
-FILLER = [
-    "the", "of", "and", "to", "in", "is", "that", "it", "for", "was", "on", "as", "with", "his", "be", "at", "by",
-    "had", "not", "are", "but", "from", "or", "have", "an", "they", "which", "one", "you", "were", "all", "her",
-    "she", "there", "would", "their", "we", "him", "been", "has", "when", "who", "will", "no", "more", "if", "out",
-    "so", "up", "said", "what", "its", "about", "than", "into", "them", "can", "only", "other", "time", "new",
-    "some", "could", "these", "two", "may", "first", "then", "do", "any", "like", "my", "now", "over", "such",
-    "our", "man", "me", "even", "most", "made", "after", "also", "did", "many",
-]  # fmt: skip
-"""Words that are one token each, with the space before them, for every tokenizer that is used here."""
+CHARS_PER_TOKEN = 4.5
+"""Of the default model's tokenizer, in the texts below."""
 
 _MESSAGE_TOKENS = 300
 _SYSTEM_SHARE = 0.2
@@ -37,14 +34,21 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     turns: int = 8
 
 
-SHORT = Shape(history=0, new=0, fresh=500, fresh_every=1, reply=32)
+SHORT = Shape(history=1, new=0, fresh=500, fresh_every=1, reply=32)
 """Every request a new conversation with a short prompt: what a relay does besides its own work."""
 
 
 @cache
-def filler(tokens: int) -> str:
-    """A text of so many tokens."""
-    return "".join(" " + FILLER[i * 7 % len(FILLER)] for i in range(tokens))
+def corpus() -> str:
+    """English and code, as agents read them: sources of Python's own library."""
+    return "".join(inspect.getsource(module) for module in (argparse, asyncio.base_events, inspect))
+
+
+def excerpt(tokens: int, at: int) -> str:
+    """A text of about so many tokens; different places give different texts."""
+    size = int(tokens * CHARS_PER_TOKEN)
+    begin = at * 7919 % (len(corpus()) - size)
+    return corpus()[begin : begin + size]
 
 
 def message(role: str, text: str) -> bytes:
@@ -53,21 +57,28 @@ def message(role: str, text: str) -> bytes:
 
 
 @cache
-def history(tokens: int) -> tuple[bytes, ...]:
-    """An earlier conversation of so many tokens: all but its first message, which names the conversation."""
-    rest = tokens - int(tokens * _SYSTEM_SHARE)
-    sizes = [_MESSAGE_TOKENS] * (rest // _MESSAGE_TOKENS // 2 * 2)
-    texts = [message(("user", "assistant")[i % 2], filler(size).strip()) for i, size in enumerate(sizes)]
-    return (*texts, message("user", filler(max(rest - sum(sizes), 1)).strip()))
+def system(tokens: int) -> bytes:
+    """The system message: the same for all conversations, as a harness's is."""
+    return message("system", excerpt(tokens, 0))
+
+
+def history(name: str, tokens: int) -> list[bytes]:
+    """An earlier conversation of about so many tokens, ending with the user's message."""
+    own = int(tokens * _SYSTEM_SHARE)
+    pairs = (tokens - own) // _MESSAGE_TOKENS // 2
+    sizes = [_MESSAGE_TOKENS] * 2 * pairs
+    at = zlib.crc32(name.encode())
+    texts = [excerpt(size, at + i) for i, size in enumerate([*sizes, max(tokens - own - sum(sizes), 1)])]
+    said = [message(("user", "assistant")[i % 2], f"{name}/{i}\n{text}") for i, text in enumerate(texts)]
+    return [system(own), *said]
 
 
 class Conversation:
     """One conversation as the client keeps it. `name` makes it different from all others."""
 
     def __init__(self, name: str, tokens: int) -> None:
-        opening = message("system", f"Conversation {name}." + filler(int(tokens * _SYSTEM_SHARE)))
         self.name = name
-        self._messages = [opening, *history(tokens)]
+        self._messages = history(name, tokens)
         self._beginning = 0
 
     def body(self, request: int, reply: int) -> bytes:
@@ -80,7 +91,10 @@ class Conversation:
         """The reply came, and the user says more; `name` makes it different from other turns."""
         if not self._beginning:
             self._beginning = len(self._messages) + 1
-        self._messages += [message("assistant", reply), message("user", f"{name}:" + filler(new))]
+        self._messages += [
+            message("assistant", reply),
+            message("user", f"{name}\n{excerpt(new, len(name) + len(self))}"),
+        ]
 
     def back(self) -> None:
         """Only the first reply came yet: the next `go_on` takes the place of the turns after it."""

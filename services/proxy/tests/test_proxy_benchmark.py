@@ -24,7 +24,7 @@ from benchmarks.proxy.run import report, run
 from benchmarks.proxy.stub import Chunks, number
 from benchmarks.proxy.turns import Sample, growth
 from benchmarks.proxy.wire import Times, Words
-from benchmarks.proxy.workload import Conversation, Shape, is_fresh, ramp
+from benchmarks.proxy.workload import CHARS_PER_TOKEN, Conversation, Shape, is_fresh, ramp
 from drivetrain.cli.models import prepare_model
 
 WORDS = Words(words=[" one", " two", " three"], ids=[11, 12, 13], end=2)
@@ -60,10 +60,12 @@ def test_a_conversation_grows_and_goes_back_to_its_first_reply() -> None:
     assert (again["seed"], again["max_tokens"], again["stream"]) == (6, 32, True)
 
 
-def test_conversations_differ_from_their_first_message_on() -> None:
-    one, two = (json.loads(Conversation(name, 500).body(0, 8))["messages"] for name in ("a", "b"))
-    assert one[0] != two[0]
-    assert one[1:] == two[1:]
+def test_conversations_share_the_system_message_alone() -> None:
+    one, two = (json.loads(Conversation(name, 2000).body(0, 8))["messages"] for name in ("a", "b"))
+    assert one[0] == two[0]
+    assert (one[0]["role"], one[-1]["role"]) == ("system", "user")
+    assert not any(message in two for message in one[1:])
+    assert sum(len(message["content"]) for message in one) == pytest.approx(2000 * CHARS_PER_TOKEN, rel=0.02)
 
 
 def test_one_request_in_ten_begins_another_conversation() -> None:
