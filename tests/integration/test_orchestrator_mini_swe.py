@@ -67,9 +67,13 @@ class ScriptedEngine:
 
     def app(self) -> web.Application:
         app = web.Application()
+        app.router.add_get("/health", self._health)
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/inference/v1/generate", self._generate)
         return app
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.Response()
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "p", "max_model_len": 8192}]})

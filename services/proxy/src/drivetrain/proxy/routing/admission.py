@@ -19,7 +19,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """`max_in_flight` is of one replica; `queue_s` is the longest wait of a request, `max_queued` the queue's length;
     for `max_lead` and `max_lag` see `ranked`; rollouts wait beyond `max_staleness` versions."""
 
-    max_in_flight: int = 256
+    max_in_flight: int = 1024
     queue_s: float = 30.0
     max_queued: int = 1024
     max_lead: int = 8
