@@ -35,10 +35,11 @@ def chunk(ids: list[int], index: int) -> bytes:
 
 
 class Engine:
-    """`asked` are the ids of all requests, `aborted` of those that their caller gave up."""
+    """`asked` are the ids of all requests, `aborted` of those that their caller gave up. While `held`, no reply goes
+    beyond its first token."""
 
     def __init__(self) -> None:
-        self.url = ""
+        self.url, self.held = "", False
         self.asked: set[str] = set()
         self.aborted: set[str] = set()
 
@@ -51,7 +52,7 @@ class Engine:
         try:
             for index in range(len(ids)):
                 await response.write(chunk(ids, index))
-                await asyncio.sleep(PACE_S)
+                await asyncio.sleep(3600 if self.held else PACE_S)
             await response.write(b'data: {"choices": [], "usage": {}}\n\ndata: [DONE]\n\n')
         except (asyncio.CancelledError, ConnectionResetError):
             self.aborted.add(request_id)

@@ -132,15 +132,17 @@ async def test_redis_is_killed(deployment: Deployment) -> None:
 
 async def test_callers_that_leave_abort_the_engine_and_are_recorded_as_such(deployment: Deployment) -> None:
     _, two = deployment.proxies
-    before = set(deployment.engine.asked)
+    engine, before = deployment.engine, set(deployment.engine.asked)
+    engine.held = True
     async with aiohttp.ClientSession() as http:
         tasks = [asyncio.create_task(stream(http, two.url, [question(number)])) for number in range(PERSONS)]
-        await until(lambda: len(deployment.engine.asked) == len(before) + PERSONS)
+        await until(lambda: len(engine.asked) == len(before) + PERSONS)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-    gone = deployment.engine.asked - before
-    await until(lambda: gone <= deployment.engine.aborted)
+    engine.held = False
+    gone = engine.asked - before
+    await until(lambda: gone <= engine.aborted)
     recorded, _ = await settled(deployment, gone)
     assert Counter(turn.finish for turn in recorded if turn.turn in gone) == {"aborted": PERSONS}
 
