@@ -18,11 +18,11 @@ from drivetrain.proxy.turns import KnownTurn, Past
 
 FAMILIES = ("qwen3", "qwen2_5", "llama3_1", "gemma3", "deepseek_v3", "mistral_nemo")
 FOLDER = Path(__file__).parent.parent / ".cache" / "tokenizers"
-_TEXT = (
-    "the model's answer, is 42; def f(x): return x\n\n\ttab  spaces — naïve café Ünïcödé 你好，世界 こんにちは "
-    "👩‍👩‍👧‍👦 🇩🇪 e\u0301 a\u0308\u0323 नमस्ते שלום ﷽ 𝔘𝔫𝔦 {'json': [1, 2]} </div> &amp; 1_000_000 …"
-).split(" ")
-WORDS = [word for word in _TEXT if word.strip()]
+WORDS = [
+    *("the", "model's", "answer,", "42;", "def f(x):", "x\n\n\ttab", "—", "naïve", "café", "Ünïcödé", "你好，世界"),
+    *("こんにちは", "👩\u200d👩\u200d👧\u200d👦", "🇩🇪", "e\u0301", "a\u0308\u0323", "नमस्ते", "שלום", "﷽", "𝔘𝔫𝔦"),
+    *("{'json': [1, 2]}", "</div>", "&amp;", "1_000_000", "  two  spaces", "…"),
+]
 TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",

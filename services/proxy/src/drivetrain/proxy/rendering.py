@@ -12,7 +12,8 @@ from drivetrain.proxy.prompts import Prompt, build
 from drivetrain.proxy.templates import BadConversation, Template
 from drivetrain.proxy.turns import Past
 
-_THREADS = 4
+_THREADS = 2
+"""Tokenising runs beside Python, templates do not: more threads would only make the event loop wait longer."""
 
 
 class Rendering:

@@ -1,0 +1,5 @@
+"""`make bench NAME=exactness`: see `run.py`."""
+
+from benchmarks.exactness.run import main
+
+main()
