@@ -1,6 +1,6 @@
 """What every dialect supports, as the page in the docs and as OpenAPI, both from the declarations themselves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -38,18 +38,16 @@ def schemas() -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
 
 def _section(dialect: Dialect) -> str:
     rows = "".join(f"| `{name}` | {what} | {note} |\n" for name, what, note in _rows(dialect.SUPPORT))
-    return f"\n## {dialect.NAME}: `POST {dialect.PATH}`\n\n| Field | | |\n|---|---|---|\n{rows}"
+    return f"\n## {dialect.NAME}: `POST {dialect.PATH}`\n\n| Field | | What to know |\n|---|---|---|\n{rows}"
 
 
 def _rows(support: Support) -> Iterator[tuple[str, str, str]]:
     fields = sorted(support.body.__struct_fields__)
     for name in fields:
-        yield name, "honoured", _note(name, support.notes)
+        remedy = support.refused.get(name)
+        yield name, "honoured", "; else ".join(filter(None, (support.notes.get(name), remedy)))
     for name, note in sorted(support.harmless.items()):
         yield name, "harmless", note
     for name, remedy in sorted(support.refused.items()):
-        yield name, "refused otherwise" if name in fields else "refused", remedy
-
-
-def _note(name: str, notes: Mapping[str, str]) -> str:
-    return notes.get(name, "")
+        if name not in fields:
+            yield name, "refused", remedy

@@ -37,6 +37,8 @@ SUPPORT = Support(
     body=Body,
     notes=openai.NOTES
     | {
+        "best_of": "1",
+        "echo": "false",
         "logprobs": "0: those of the sampled tokens",
         "max_tokens": f"{_MAX_TOKENS} if it is missing",
         "prompt": "one text, or the token ids of one prompt",
@@ -47,7 +49,6 @@ SUPPORT = Support(
         "echo": "the prompt is not repeated: put it before the reply yourself",
         "logprobs": "only the sampled token's logprob is known: say 0",
         "prompt": "one prompt a request: a text or a list of token ids",
-        "prompt[]": "one prompt a request: a text or a list of token ids",
         "suffix": "nothing is inserted: leave it out",
     },
 )

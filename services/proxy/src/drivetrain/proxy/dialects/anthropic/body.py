@@ -101,8 +101,8 @@ SUPPORT = Support(
     | {
         "messages": "roles user, assistant, system; " + _TEXT.partition(":")[0],
         "metadata": "`user_id` tells who speaks",
-        "output_config": f"`format` to {_GRAMMAR}; `effort` changes nothing",
-        "output_format": f"to {_GRAMMAR}",
+        "output_config": "`format` holds the reply to a grammar: recorded as inexact; `effort` changes nothing",
+        "output_format": "holds the reply to a grammar: recorded as inexact",
         "tool_choice": f"`any` and a named tool {_GRAMMAR}",
         "tools": "tools that the client runs; all are offered at once, whatever `defer_loading` says",
     },
@@ -119,7 +119,6 @@ SUPPORT = Support(
     },
     refused={
         "mcp_servers": "tools are run by the client: offer them in tools",
-        "messages[].content": _TEXT,
         "messages[].content[].type": _TEXT,
         "messages[].content[].content[].type": "only text is supported in tool results: describe images in words",
         "tool_choice.disable_parallel_tool_use": "calls cannot be limited to one: leave it out",

@@ -56,9 +56,9 @@ class Writer:
         return before + self._delta({"type": delta, field: piece.text})
 
     def _call(self, call: Call) -> bytes:
-        opening = self._open({"type": "tool_use", "id": call.id, "name": call.name, "input": {}})
+        opening = self._close() + self._open({"type": "tool_use", "id": call.id, "name": call.name, "input": {}})
         delta = self._delta({"type": "input_json_delta", "partial_json": call.arguments})
-        return self._close() + opening + delta + _event("content_block_stop", index=self._index)
+        return opening + delta + _event("content_block_stop", index=self._index)
 
     def _end(self, finished: Finished) -> bytes:
         reason, sequence = _stop(finished)

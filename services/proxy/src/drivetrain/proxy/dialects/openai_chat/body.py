@@ -108,7 +108,9 @@ SUPPORT = Support(
         "logprobs": "those of the sampled tokens, exactly",
         "messages": "roles system, developer, user, assistant, tool; text",
         "response_format": "`json_object` and `json_schema` hold the reply to a grammar: recorded as inexact",
+        "parallel_tool_calls": "true",
         "tool_choice": "`required` and a named function hold the reply to a grammar: recorded as inexact",
+        "top_logprobs": "0",
         "tools": "functions",
     },
     harmless=openai.HARMLESS
@@ -120,7 +122,6 @@ SUPPORT = Support(
         "audio": "only text is produced",
         "function_call": "use tool_choice",
         "functions": "use tools",
-        "messages[].content": _IMAGES,
         "messages[].content[].type": _IMAGES,
         "modalities": "only text is produced: leave it out",
         "parallel_tool_calls": "calls cannot be limited to one: leave it out or say true",

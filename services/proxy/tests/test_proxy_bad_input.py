@@ -1,0 +1,218 @@
+"""Bad input, and an engine that dies, in every dialect's own shape; and what the documents say of the dialects."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drivetrain.proxy.dialects import openai_chat
+from drivetrain.proxy.dialects.base import Dialect
+from drivetrain.proxy.dialects.catalog import DIALECTS, page, schemas
+from drivetrain.proxy.errors import Refused
+
+Encode = Callable[[str], list[int]]
+QUESTION = {"role": "user", "content": "The capital of France?"}
+GOOD = {
+    "/v1/chat/completions": {"model": "default", "messages": [QUESTION]},
+    "/v1/completions": {"model": "default", "prompt": "The capital"},
+    "/v1/messages": {"model": "default", "messages": [QUESTION], "max_tokens": 50},
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+FIELDS = sorted({field for dialect in DIALECTS for field in dialect.SUPPORT.body.__struct_fields__})
+
+
+def deep(levels: int) -> Any:
+    value: Any = {}
+    for _ in range(levels):
+        value = {"x": value}
+    return value
+
+
+def error_of(path: str, answer: httpx.Response) -> dict[str, Any]:
+    """The error in a refusal, after a look at its shape."""
+    body = answer.json()
+    if path == "/v1/messages":
+        assert (set(body), body["type"], set(body["error"])) == ({"type", "error"}, "error", {"type", "message"})
+    else:
+        assert set(body["error"]) == {"message", "type", "param", "code"}
+    return dict(body["error"])
+
+
+async def send(proxy: Any, path: str, **body: Any) -> httpx.Response:
+    async with httpx.AsyncClient(timeout=20) as http:
+        return await http.post(proxy.url + path, **body)
+
+
+@pytest.fixture(params=sorted(GOOD))
+def path(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"", b'{"model": "\xff"}', b"[" * 100_000, b'{"model": "\\ud800"}', b'{"a": 1e999}', b"null"]
+)
+async def test_bodies_that_are_no_requests_are_refused_in_the_dialects_shape(
+    proxy: Any, path: str, body: bytes
+) -> None:
+    answer = await send(proxy, path, content=body)
+    assert answer.status_code == 400
+    assert error_of(path, answer)["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "kind", "words"),
+    [
+        ({"model": "gpt"}, 404, "not_found_error", "default"),
+        ({"model": 1}, 400, "invalid_request_error", "model"),
+        ({"max_tokens": -1}, 400, "invalid_request_error", "max_tokens"),
+        ({"max_tokens": 1.5}, 400, "invalid_request_error", "max_tokens"),
+        ({"temperature": "hot"}, 400, "invalid_request_error", "temperature"),
+        ({"no_such_field": 1}, 400, "invalid_request_error", "no_such_field"),
+    ],
+)
+async def test_fields_at_fault_are_named(
+    proxy: Any, path: str, change: dict[str, Any], status: int, kind: str, words: str
+) -> None:
+    answer = await send(proxy, path, json=GOOD[path] | change)
+    error = error_of(path, answer)
+    assert answer.status_code == status
+    assert error["type"] == (kind if path == "/v1/messages" else "invalid_request_error")
+    assert words in error["message"]
+
+
+@pytest.mark.parametrize("levels", [70, 900])
+async def test_deep_nesting_is_refused_or_answered_but_never_fails(
+    proxy: Any, engine: Any, encode: Encode, levels: int
+) -> None:
+    engine.say(encode("Paris."))
+    tool = {"type": "function", "function": {"name": "x", "parameters": deep(levels)}}
+    answer = await send(proxy, "/v1/chat/completions", json=GOOD["/v1/chat/completions"] | {"tools": [tool]})
+    assert answer.status_code in (200, 400), answer.text
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "\\u0000", "\\uffff"])
+async def test_strange_characters_are_refused_or_answered(
+    proxy: Any, engine: Any, encode: Encode, path: str, text: str
+) -> None:
+    engine.say(encode("Paris."))
+    field = '"prompt": "%s"' if path == "/v1/completions" else '"messages": [{"role": "user", "content": "%s"}]'
+    body = '{"model": "default", "max_tokens": 5, ' + field % text + "}"
+    answer = await send(proxy, path, content=body.encode())
+    assert answer.status_code in (200, 400), answer.text
+
+
+async def test_a_prompt_that_is_too_long_is_told_in_the_words_that_make_harnesses_compact(proxy: Any) -> None:
+    long = [{"role": "user", "content": "Paris " * 2000}]
+    chat = await send(proxy, "/v1/chat/completions", json=GOOD["/v1/chat/completions"] | {"messages": long})
+    assert error_of("/v1/chat/completions", chat)["code"] == "context_length_exceeded"
+    assert "maximum context length is 2000 tokens" in chat.text
+    messages = await send(proxy, "/v1/messages", json=GOOD["/v1/messages"] | {"messages": long})
+    assert messages.status_code == 400
+    assert error_of("/v1/messages", messages)["message"].startswith("prompt is too long: ")
+    assert "> 2000 maximum" in messages.text
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([{"role": "wizard", "content": "x"}], "wizard"),
+        ([{"role": "user", "content": [{"type": "image", "source": {}}]}], "messages[0].content[0]"),
+        ([{"role": "user"}], "content"),
+        (
+            [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]}],
+            "no earlier tool_use",
+        ),
+        ([QUESTION, {"role": "assistant", "content": "Par"}], "cannot be begun"),
+        ([{"role": "user", "content": []}], "nothing to answer"),
+        ([], "messages"),
+    ],
+)
+async def test_conversations_that_anthropic_would_not_take_are_refused(
+    proxy: Any, messages: list[Any], words: str
+) -> None:
+    answer = await send(proxy, "/v1/messages", json=GOOD["/v1/messages"] | {"messages": messages})
+    assert answer.status_code == 400, answer.text
+    assert words in error_of("/v1/messages", answer)["message"]
+
+
+async def test_images_are_refused_with_words_by_models_that_read_text(proxy: Any) -> None:
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    body = GOOD["/v1/chat/completions"] | {"messages": [{"role": "user", "content": [part]}]}
+    answer = await send(proxy, "/v1/chat/completions", json=body)
+    assert answer.status_code == 400
+    assert "describe images in words" in error_of("/v1/chat/completions", answer)["message"]
+
+
+async def test_an_engine_that_dies_in_mid_reply_is_told_and_what_was_sampled_is_kept(
+    proxy: Any, engine: Any, encode: Encode, path: str
+) -> None:
+    for _ in range(2):
+        engine.say(encode("Paris is the capital."), die_after=4)
+    whole = await send(proxy, path, json=GOOD[path])
+    assert whole.status_code == 502
+    assert "the reply was cut" in error_of(path, whole)["message"]
+    streamed = await send(proxy, path, json=GOOD[path] | {"stream": True})
+    assert streamed.status_code == 200
+    last = streamed.text.strip().split("\n\n")[-1]
+    assert "the reply was cut" in last
+    assert last.startswith('event: error\ndata: {"type":"error"' if path == "/v1/messages" else 'data: {"error"')
+    assert "[DONE]" not in streamed.text
+    turns = await proxy.recorded()
+    assert [(turn.finish, turn.exact) for turn in turns] == [("error", False)] * 2
+
+
+async def test_a_busy_or_absent_engine_is_told_with_a_time_to_retry(proxy: Any, engine: Any, path: str) -> None:
+    engine.say([], status=500)
+    answer = await send(proxy, path, json=GOOD[path])
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert error_of(path, answer)["type"] == ("overloaded_error" if path == "/v1/messages" else "server_error")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    body=st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)),
+    dialect=st.sampled_from(DIALECTS),
+)
+def test_reading_anything_gives_an_ask_or_a_refusal(body: dict[str, Any], dialect: Dialect) -> None:
+    try:
+        result = dialect.read(msgspec.json.encode(GOOD[dialect.PATH] | body)).model
+    except Refused as refused:
+        result = (refused.status, bool(refused.message))
+    assert result in ("default", body.get("model"), (400, True))
+
+
+def test_the_page_of_the_dialects_is_up_to_date() -> None:
+    document = Path(__file__).parents[3] / "docs" / "dialects.md"
+    assert document.read_text() == page(), "run python -m drivetrain.proxy.dialects > docs/dialects.md"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.NAME)
+def test_a_support_list_contradicts_nothing(dialect: Dialect) -> None:
+    fields, support = set(dialect.SUPPORT.body.__struct_fields__), dialect.SUPPORT
+    assert not fields & set(support.harmless)
+    assert set(support.notes) <= fields
+    assert not set(support.harmless) & set(support.refused)
+
+
+async def test_openapi_describes_the_body_of_every_endpoint_that_takes_one(proxy: Any) -> None:
+    async with httpx.AsyncClient() as http:
+        document = (await http.get(f"{proxy.url}/openapi.json")).json()
+    described = {
+        path: item["post"]["requestBody"]["content"]["application/json"]["schema"]
+        for path, item in document["paths"].items()
+        if "post" in item
+    }
+    assert set(described) == set(schemas()[0])
+    names = {schema["$ref"].rpartition("/")[2] for schema in described.values()}
+    assert names <= set(document["components"]["schemas"])
+    assert openai_chat.PATH in described
