@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from drivetrain.common.settings import BadSettings, resolve
-from drivetrain.proxy.settings import PolicySettings, ProxySettings
+from drivetrain.proxy.routing.settings import PolicySettings
+from drivetrain.proxy.settings import ProxySettings
 
 SECRET = {"DRIVETRAIN_PROXY_SECRET": "x" * 16}
 ONE = SECRET | {"DRIVETRAIN_PROXY_MODEL": "m"}
