@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import pytest
 from redis.asyncio import Redis
 
@@ -113,7 +114,7 @@ async def start(valkey_url: str) -> AsyncIterator[StartReplica]:
     opened, prefix, clock = [], f"test-{new_id()}:", Clock()
 
     def replica(bus: MemoryBus, url: str = valkey_url, cache_bytes: int = 1 << 24) -> Replica:
-        redis = connect(url, 0.5)
+        redis = connect(url, 10)
         opened.append(redis)
         index = Index(redis, keep_s=600, prefix=prefix)
         return Replica(redis, bus, index, Sessions(index, History(bus), cache_bytes=cache_bytes, idle_s=IDLE_S), clock)
@@ -418,3 +419,23 @@ async def test_many_turns_that_are_due_are_closed_in_portions(start: Any, bus: M
     assert await one.closer.look() == 100
     assert await two.closer.look() == 50
     assert sorted(one.idle + two.idle) == sorted(turn.turn for turn in turns)
+
+
+async def test_a_conversation_that_went_idle_goes_on(
+    start_proxy: Any, engine: Any, encode: Callable[[str], list[int]]
+) -> None:
+    engine.say_always(encode("Paris."))
+    question, reply, thanks = (
+        {"role": role, "content": text}
+        for role, text in (("user", "The capital of France?"), ("assistant", "Paris."), ("user", "Thanks"))
+    )
+    async with start_proxy([engine.url], idle_s=0.001) as proxy, httpx.AsyncClient(timeout=20) as http:
+        url = proxy.url + "/v1/chat/completions"
+        await http.post(url, json={"model": "default", "messages": [question]})
+        assert await proxy.closer.look() == 1
+        await proxy.events()
+        await http.post(url, json={"model": "default", "messages": [question, reply, thanks]})
+        first, second = await proxy.recorded()
+        assert second.parent == first.turn
+        states = [(state.turn, state.n, state.kind, state.messages) for state in await proxy.followed()]
+        assert states == [(first.turn, 1, "idle", []), (first.turn, 2, "messages", [thanks])]

@@ -4,6 +4,7 @@ Each answers when the one before it does not know. When Redis does not answer, t
 go out, and conversations that this replica does not know start anew. What could not be written is written later.
 """
 
+import re
 from collections.abc import Sequence
 
 from drivetrain.proxy.sessions.cache import Cache
@@ -12,6 +13,7 @@ from drivetrain.proxy.sessions.index import Entry, Index
 from drivetrain.proxy.sessions.kept import Address, Kept, chain, keep, past
 from drivetrain.proxy.turns import KnownTurn, Past
 
+_ID = re.compile("[0-9a-f]{32}")
 _AT_ONCE = 8
 _OWED = 10_000
 _WRITES = 200
@@ -58,7 +60,9 @@ class Sessions:
         return self._cache.first_time(known.turn, digest)
 
     async def turn(self, turn: str) -> KnownTurn | None:
-        """A known turn by its id."""
+        """A known turn by its id. Whatever callers send may be asked for: what is no id is not known."""
+        if not _ID.fullmatch(turn):
+            return None
         if kept := self._cache.get(turn):
             return kept.known
         place = await self._index.place_of(turn) or await self._history.find(turn)
