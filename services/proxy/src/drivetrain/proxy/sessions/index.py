@@ -6,15 +6,15 @@ deadlines, `epoch` says that all of this is there.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar, cast
 
 import msgspec
 from redis.asyncio import Redis
-from redis.asyncio.client import Pipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.metrics import INDEX_ERRORS
@@ -27,11 +27,25 @@ local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, AR
 for _, place in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[2], place) end
 return due
 """
-_NEWER = """
-local old = redis.call('HGET', KEYS[1], 'last')
-if old and tonumber(string.match(old, '^%S+')) > tonumber(ARGV[1]) then return 0 end
-return redis.call('HSET', KEYS[1], 'last', ARGV[1] .. ' ' .. ARGV[2])
+_WRITE = """
+local prefix, keep_s, place, turn = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local session, asked = prefix .. 'session:' .. ARGV[5], prefix .. 'asked:' .. ARGV[6]
+redis.call('SET', prefix .. 'turn:' .. turn, place, 'EX', keep_s)
+for i = 10, #ARGV do redis.call('SET', prefix .. 'line:' .. ARGV[i], place, 'EX', keep_s) end
+redis.call('SADD', asked, place)
+redis.call('EXPIRE', asked, keep_s)
+redis.call('HSETNX', session, 'first', place)
+if ARGV[7] ~= '' then redis.call('HSET', session, turn, ARGV[7]) end
+if ARGV[8] ~= '' then
+  local last = redis.call('HGET', session, 'last')
+  if not last or tonumber(string.match(last, '^%S+')) <= tonumber(ARGV[8]) then
+    redis.call('HSET', session, 'last', ARGV[8] .. ' ' .. place)
+  end
+end
+redis.call('EXPIRE', session, keep_s)
+if ARGV[9] ~= '' then redis.call('ZADD', prefix .. 'idle', 'NX', ARGV[9], place) end
 """
+_WRITE_SHA = hashlib.sha1(_WRITE.encode(), usedforsecurity=False).hexdigest()
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 _log = get_logger("sessions")
 T = TypeVar("T")
@@ -107,12 +121,25 @@ class Index:
     async def write(self, entries: Iterable[Entry], followed: Iterable[Address] = ()) -> bool:
         """Store entries, and forget the deadlines of turns that were followed; False when Redis is away. Writing the
         same again changes nothing, and an older turn never becomes a session's last."""
-        pipe = self._redis.pipeline(transaction=False)
-        for entry in entries:
-            self._add(pipe, entry)
-        if gone := [str(place) for place in followed]:
-            pipe.zrem(self._key("idle"), *gone)
-        return await self._ask(pipe.execute, None) is not None
+        batch, gone = list(entries), [str(place) for place in followed]
+
+        async def send() -> bool:
+            pipe = self._redis.pipeline(transaction=False)
+            for entry in batch:
+                pipe.evalsha(_WRITE_SHA, 0, *self._arguments(entry))
+            if gone:
+                pipe.zrem(self._key("idle"), *gone)
+            await pipe.execute()
+            return True
+
+        async def send_or_teach() -> bool:
+            try:
+                return await send()
+            except NoScriptError:
+                await self._redis.script_load(_WRITE)
+                return await send()
+
+        return await self._ask(send_or_teach, False)
 
     async def claim(self, now: float, lease_s: float, count: int) -> list[Address]:
         """Places whose deadline is over, for the caller alone: they come again after the lease unless forgotten."""
@@ -147,21 +174,12 @@ class Index:
             lambda: cast(Awaitable[object], self._redis.eval(_RELEASE, 1, self._key("rebuilding"), owner)), 0
         )
 
-    def _add(self, pipe: Pipeline, entry: Entry) -> None:
-        place, session = str(entry.place), self._key("session", entry.place.session)
-        for line in entry.lines:
-            pipe.set(self._key("line", line), place, ex=self._keep_s)
-        pipe.sadd(self._key("asked", entry.asked), place)
-        pipe.expire(self._key("asked", entry.asked), self._keep_s)
-        pipe.set(self._key("turn", entry.place.turn), place, ex=self._keep_s)
-        pipe.hsetnx(session, _FIRST, place)
-        if entry.kept is not None:
-            pipe.hset(session, entry.place.turn, pack(entry.kept))
-        if entry.finished_at is not None:
-            pipe.eval(_NEWER, 1, session, str(entry.finished_at), place)
-        pipe.expire(session, self._keep_s)
-        if entry.deadline is not None:
-            pipe.zadd(self._key("idle"), {place: entry.deadline}, nx=True)
+    def _arguments(self, entry: Entry) -> list[str | bytes | int]:
+        place = entry.place
+        kept = pack(entry.kept) if entry.kept is not None else b""
+        finished_at, deadline = ("" if value is None else repr(value) for value in (entry.finished_at, entry.deadline))
+        names = (self._prefix, self._keep_s, str(place), place.turn, place.session, entry.asked)
+        return [*names, kept, finished_at, deadline, *entry.lines]
 
     async def _ask(self, command: Callable[[], Awaitable[T]], otherwise: U) -> T | U:
         """Redis's answer, or the given value when there is none in time."""
