@@ -99,3 +99,12 @@ async def test_a_cut_first_request_and_its_retry_are_one_session_and_two_whole_o
     talk.world.now += 3600
     _, later = await talk.say([user("d")], said("It"))
     assert later.speaker.session != talk.world.memory.turns[-2].session
+
+
+async def test_harnesses_that_share_no_history_stay_one_session_by_its_name_alone() -> None:
+    steps = [[SYSTEM, user(f"step {i}: so far nothing")] for i in range(3)]
+    tagged, untagged = Talk(World(), x_session_id="s"), Talk(World())
+    for talk, sessions in ((tagged, 1), (untagged, 3)):
+        found = [(await talk.say(messages, said("{}")))[1] for messages in steps]
+        assert {(where.link, where.speaker.thread, where.speaker.kind) for where in found} == {(None, "main", "main")}
+        assert len({where.speaker.session for where in found}) == sessions
