@@ -1,7 +1,9 @@
 """Anthropic Messages as its SDK meets it: replies, streams, tools, thinking, counts, and errors in its own words."""
 
 import json
+import shutil
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -151,6 +153,22 @@ async def test_a_later_instruction_stays_where_it_is(
     engine.say(encode("Paris."))
     await ask(sdk, [QUESTION, {"role": "system", "content": "Hurry."}], system="Be brief.")
     assert prompt_of(engine, template).endswith("<|im_start|>system\nHurry.<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_where_a_template_takes_instructions_only_first_the_user_says_the_later_ones(
+    model_folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(model_folder, tmp_path / "model"))
+    guard = "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('first') }}"
+    written = "{% endif %}{{ m.role }}:{{ m.content }};{% endfor %}"
+    for file in folder.glob("*.jinja"):
+        file.unlink()
+    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"chat_template": guard + written}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    system = {"role": "system", "content": "Hurry."}
+    assert Template(str(folder)).text([system, QUESTION, system], []) == (
+        "system:Hurry.;user:The capital of France?;user:Hurry.;"
+    )
 
 
 async def test_stop_sequences_say_which_one_it_was(sdk: AsyncAnthropic, engine: Any, encode: Encode) -> None:

@@ -25,7 +25,7 @@ GOOD = {
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=10,
+    max_leaves=5,
 )
 FIELDS = sorted({field for dialect in DIALECTS for field in dialect.SUPPORT.body.__struct_fields__})
 
@@ -178,9 +178,9 @@ async def test_a_busy_or_absent_engine_is_told_with_a_time_to_retry(proxy: Any, 
     assert error_of(path, answer)["type"] == ("overloaded_error" if path == "/v1/messages" else "server_error")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
-    body=st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)),
+    body=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=3),
     dialect=st.sampled_from(DIALECTS),
 )
 def test_reading_anything_gives_an_ask_or_a_refusal(body: dict[str, Any], dialect: Dialect) -> None:

@@ -205,3 +205,16 @@ async def test_what_completions_cannot_honour_is_refused_by_name(
     error: Any = caught.value.body
     assert error["param"] == param
     assert words in error["message"]
+
+
+async def test_siblings_begin_one_session(sdk: AsyncOpenAI, proxy: Any, engine: Any, encode: Encode) -> None:
+    for text in ("Paris.", "Lyon?", "Yes."):
+        engine.say(encode(text))
+    reply = await chat(sdk, n=2)
+    chosen = {"role": "assistant", "content": reply.choices[1].message.content}
+    again = {"role": "user", "content": "Sure?"}
+    await sdk.chat.completions.create(model="default", messages=[QUESTION, chosen, again])
+    turns = await proxy.recorded()
+    assert len({turn.session for turn in turns}) == 1
+    parents = [turn.reply["content"] for turn in turns if turn.turn == turns[-1].parent]
+    assert parents == [chosen["content"]]

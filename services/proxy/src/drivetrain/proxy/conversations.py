@@ -66,7 +66,7 @@ class Conversations:
         session = caller.session or (past.session if past else await self._begun(digests[-1], now))
         first = await self._sessions.first(caller.session) if caller.session and not (past or caller.thread) else None
         thread, kind = thread_and_kind(caller, ask.messages, ask.tools, past, first)
-        return Speaker(session or self._new_session(caller), thread, kind)
+        return Speaker(session or self._new_session(caller, ask), thread, kind)
 
     async def _begun(self, asked: str, now: float) -> str | None:
         """The session of an attempt of this same request that was cut a moment ago, if there is one."""
@@ -74,8 +74,8 @@ class Conversations:
         cut = [known for known in attempts if known.finish in CUT and now - known.finished_at < _RETRY_WITHIN_S]
         return cut[-1].session if cut else None
 
-    def _new_session(self, caller: Caller) -> str:
-        return session_id(self._secret, caller.tenant, caller.policy, new_id())
+    def _new_session(self, caller: Caller, ask: Ask) -> str:
+        return session_id(self._secret, caller.tenant, caller.policy, ask.family or new_id())
 
 
 def scope_of(caller: Caller, ask: Ask) -> str:

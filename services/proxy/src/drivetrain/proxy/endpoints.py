@@ -7,6 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from drivetrain.common.identity import new_id
 from drivetrain.proxy import feedback
 from drivetrain.proxy.access.keys import Keys
 from drivetrain.proxy.access.principal import Principal
@@ -126,11 +127,12 @@ def siblings(ask: Ask) -> list[Ask]:
     """The asks for each of the replies that are wanted. With a seed each has its own."""
     if ask.replies == 1:
         return [ask]
-    return [_sibling(ask, number) for number in range(ask.replies)]
+    family = new_id()
+    return [_sibling(ask, family, number) for number in range(ask.replies)]
 
 
-def _sibling(ask: Ask, number: int) -> Ask:
+def _sibling(ask: Ask, family: str, number: int) -> Ask:
     seed = ask.sampling.seed
     # Kept inside 64 bits, which is what engines take.
     spaced = None if seed is None else (seed + number + 2**63) % 2**64 - 2**63
-    return msgspec.structs.replace(ask, sibling=number, sampling=msgspec.structs.replace(ask.sampling, seed=spaced))
+    return msgspec.structs.replace(ask, family=family, sampling=msgspec.structs.replace(ask.sampling, seed=spaced))

@@ -56,6 +56,8 @@ def _answer(endpoint: str, handler: Handler) -> Handler:
                 response = await handler(request)
             except Refused as error:
                 response = _refusal(request, error)
+            except RecursionError:
+                response = _refusal(request, Refused(400, "the request has JSON of too many levels", code="too_deep"))
             except CallerLeft:
                 response = Response(status_code=499)
         REQUESTS.labels(endpoint, str(response.status_code)).inc()

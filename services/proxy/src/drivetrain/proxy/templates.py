@@ -40,6 +40,7 @@ class Template:
         self.stop_texts = tuple(self.decode([token]) for token in self.stop_ids)
         self.marker_ids = self._marker_ids()
         self.hidden_ids = frozenset(set(self.tokenizer.all_special_ids) - set(self.marker_ids) | set(self.stop_ids))
+        self._instructs_later = self._takes_later_instructions()
         self.renders_tools, self.opening = self._probe()
         self.json_calls = self.renderer.config.name in JSON_CALLS
         self._reasoning_prompt = self.encode("<think>")
@@ -53,7 +54,7 @@ class Template:
         if self.splices:
             return self.encode(self.text(messages, tools))
         try:
-            written = [plain(message) for message in messages]
+            written = self._plain(messages)
             return list(self.renderer.render_ids(written, tools=tools or None, add_generation_prompt=True))
         except (TemplateError, ValueError, TypeError, KeyError) as error:
             raise BadConversation(f"the model's chat template refuses these messages: {error}") from error
@@ -65,7 +66,7 @@ class Template:
             BadConversation: the template refuses the messages.
         """
         try:
-            return str(self._apply([plain(message) for message in messages], tools, generation))
+            return str(self._apply(self._plain(messages), tools, generation))
         except (TemplateError, ValueError, TypeError, KeyError) as error:
             raise BadConversation(f"the model's chat template refuses these messages: {error}") from error
 
@@ -83,7 +84,8 @@ class Template:
         """What follows a recorded prompt and response in the next prompt, without a rendering of history; None when
         the renderer cannot promise it."""
         end = prompt[-_BRIDGE_TOKENS:]
-        bridged = self.renderer.bridge_to_next_turn(end, response, [plain(m) for m in new], tools=tools or None)
+        written = self._plain(new, opening=False)
+        bridged = self.renderer.bridge_to_next_turn(end, response, written, tools=tools or None)
         recorded = end + response
         if bridged is None or list(bridged.token_ids[: len(recorded)]) != recorded:
             return None
@@ -100,6 +102,24 @@ class Template:
         opened = self._reasoning_prompt if self.starts_in_reasoning(prompt) else None
         parsed = self.renderer.parse_response(response, tools=tools or None, prompt_ids=opened)
         return [(c.name, c.arguments) if _readable(c) else None for c in parsed.tool_calls]
+
+    def _plain(self, messages: Sequence[Message], *, opening: bool = True) -> list[Message]:
+        """Messages as the template expects them. Where it has no place for instructions inside a conversation, the
+        user says them; `opening` tells whether these messages begin one."""
+        written = [plain(message) for message in messages]
+        if self._instructs_later:
+            return written
+        head = 1 if opening else 0
+        later = ({**message, "role": "user"} if message["role"] == "system" else message for message in written[head:])
+        return [*written[:head], *later]
+
+    def _takes_later_instructions(self) -> bool:
+        user, system = ({"role": role, "content": "probe"} for role in ("user", "system"))
+        try:
+            self._apply([user, system, user], [], True)
+        except (TemplateError, ValueError, TypeError, KeyError):
+            return False
+        return True
 
     def _apply(self, messages: list[Message], tools: list[dict[str, Any]], generation: bool) -> Any:
         return self.tokenizer.apply_chat_template(

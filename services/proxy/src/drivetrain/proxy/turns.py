@@ -51,8 +51,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     `model` names the policy. `prompt` is text or token ids to be continued as they are: then there are no messages.
     `must_call` names the tools of which the reply has to call one. `logprobs` and `token_ids` ask for these
     with the reply, `usage_chunk` for the usage at the end of a stream.
-    `replies` siblings are wanted and this is number `sibling` of them. `hints` are the body's own words on who speaks:
-    session_id, turn_type, session_done, user_id, prompt_cache_key.
+    `replies` siblings are wanted; all of one request have the same `family`. `hints` are the body's own words on
+    who speaks: session_id, turn_type, session_done, user_id, prompt_cache_key.
     """
 
     model: str
@@ -67,7 +67,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: bool = False
     token_ids: bool = False
     replies: int = 1
-    sibling: int = 0
+    family: str = ""
     hints: Mapping[str, str] = {}
 
 
