@@ -223,8 +223,7 @@ async def test_a_conversation_goes_on_after_a_loss_of_redis(start: Any, bus: Mem
 async def test_one_replica_rebuilds_and_the_others_find_it_done(start: Any, bus: MemoryBus) -> None:
     replicas = [start(bus) for _ in range(3)]
     for turn in conversation(300):
-        await replicas[0].serve(turn)
-    await lose(replicas[0])
+        await bus.publish(turn)
     calls = 0
     replay = bus.replay
 

@@ -1,37 +1,35 @@
 """The proxy as a service: how its parts are wired, started and drained."""
 
 import asyncio
-import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from fastapi import FastAPI
+from redis.asyncio import Redis
 
 from drivetrain.common.bus import Bus
 from drivetrain.common.bus import connect as connect_bus
 from drivetrain.common.lifecycle import Lifecycle
-from drivetrain.common.telemetry.admin import Server, listen, uvicorn_config
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.proxy import policies
+from drivetrain.proxy.access.bounds import Bounds
+from drivetrain.proxy.access.door import Door
 from drivetrain.proxy.access.keys import Keys
+from drivetrain.proxy.access.protocol import Patience
+from drivetrain.proxy.access.rates import Rates
+from drivetrain.proxy.access.redaction import Reader, Redaction
+from drivetrain.proxy.access.rollouts import RolloutSockets
 from drivetrain.proxy.endpoints import Endpoints
-from drivetrain.proxy.engines.vllm import Vllm
-from drivetrain.proxy.gateway import Gateway
 from drivetrain.proxy.identify import Identifier
+from drivetrain.proxy.listeners import Listeners, require_keys
 from drivetrain.proxy.publisher import Publisher
 from drivetrain.proxy.recorder import Recorder
 from drivetrain.proxy.rendering import Rendering
-from drivetrain.proxy.routing.admission import Limits
-from drivetrain.proxy.routing.pool import Pool
-from drivetrain.proxy.server import build_app
+from drivetrain.proxy.server import add_sockets, build_app
 from drivetrain.proxy.sessions import Closer, History, Index, Rebuilder, Sessions
 from drivetrain.proxy.sessions import connect as connect_redis
-from drivetrain.proxy.settings import PolicySettings, ProxySettings, RoutingSettings, SessionSettings, SpoolSettings
+from drivetrain.proxy.settings import ProxySettings, SessionSettings
 from drivetrain.proxy.spool import Spool
-from drivetrain.proxy.templates import Template, context_of
 
-PROBES = 2
-"""Connections to a replica beside those of its requests."""
-
-IDLE_EVERY_S = 5.0
+IDLE_EVERY_S = 1.0
 """How often idle deadlines are looked at, at the least."""
 
 _log = get_logger("proxy")
@@ -41,36 +39,47 @@ async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
     """Wire the proxy and start it; see `drivetrain.common.lifecycle`."""
     listening = asyncio.Event()
     lifecycle.ready_when("listener", listening.is_set)
-    recorder = _recorder(lifecycle, settings.spool)
+    require_keys(settings.listen, settings.access)
+    renderings = policies.renderings(lifecycle, settings)
+    recorder = _recorder(lifecycle, settings, renderings)
     bus = await connect_bus(settings.bus)
     lifecycle.stack.push_async_callback(bus.close)
-    sessions = _sessions(lifecycle, settings.sessions, bus, recorder)
-    vllm = _vllm(lifecycle, settings)
-    pools = {name: _pool(name, policy, settings.routing, vllm, bus) for name, policy in settings.served.items()}
-    lifecycle.ready_when("engine", lambda: any(pool.ready for pool in pools.values()))
-    endpoints = _endpoints(lifecycle, settings, pools, recorder, sessions)
-    for name, pool in pools.items():
-        lifecycle.spawn(pool.run(lambda: lifecycle.stopping), f"replicas of {name}")
-    listener = listen(settings.listen.host, settings.listen.port)
-    _log.info("listening", host=settings.listen.host, port=listener.getsockname()[1], policies=sorted(pools))
-    listening.set()
+    redis = connect_redis(settings.sessions.redis_url, settings.sessions.timeout_s)
+    lifecycle.stack.push_async_callback(redis.aclose)
+    sessions = _sessions(lifecycle, settings.sessions, redis, bus, recorder)
+    pools = policies.pools(lifecycle, settings, bus)
+    gateways = policies.gateways(settings, renderings, pools, sessions, recorder)
+    door = _door(settings, redis)
+    identifier = Identifier(settings.secret.get_secret_value().encode(), settings.consent)
+    endpoints = Endpoints(gateways, door, identifier, sessions, recorder)
+    listeners = _listeners(lifecycle, settings, endpoints, door)
+    _log.info("listening", at=listeners.addresses, policies=sorted(pools))
     closed = asyncio.Event()
-    lifecycle.spawn(_listen(lifecycle, build_app(endpoints), listener, closed), "listener")
+    lifecycle.spawn(_listen(lifecycle, listeners, listening, closed), "listener")
     lifecycle.spawn(_publish(Publisher(recorder, bus), recorder, closed), "publisher")
 
 
-def _recorder(lifecycle: Lifecycle, settings: SpoolSettings) -> Recorder:
-    spool = Spool(
-        settings.folder, max_bytes=settings.max_bytes, segment_bytes=settings.segment_bytes, fsync=settings.fsync
-    )
+def _recorder(lifecycle: Lifecycle, settings: ProxySettings, renderings: Mapping[str, Rendering]) -> Recorder:
+    """What writes events to the log, secrets masked."""
+    log = settings.spool
+    spool = Spool(log.folder, max_bytes=log.max_bytes, segment_bytes=log.segment_bytes, fsync=log.fsync)
     lifecycle.stack.callback(spool.close)
-    return Recorder(spool)
+    readers = {name: Reader(each.template.tokenizer.backend_tokenizer) for name, each in renderings.items()}
+    return Recorder(spool, Redaction(settings.redaction.chosen, readers))
 
 
-def _sessions(lifecycle: Lifecycle, settings: SessionSettings, bus: Bus, recorder: Recorder) -> Sessions:
+def _door(settings: ProxySettings, redis: Redis) -> Door:
+    """Who may come in, and with what."""
+    limits = settings.limits
+    keys = Keys(settings.secret.get_secret_value().encode(), settings.access.keys)
+    bounds = Bounds(
+        body_bytes=settings.max_body_bytes, body_s=limits.body_s, messages=limits.messages, depth=limits.depth
+    )
+    return Door(keys, Rates(redis), bounds)
+
+
+def _sessions(lifecycle: Lifecycle, settings: SessionSettings, redis: Redis, bus: Bus, recorder: Recorder) -> Sessions:
     """The session index, watched over, and its idle deadlines."""
-    redis = connect_redis(settings.redis_url, settings.timeout_s)
-    lifecycle.stack.push_async_callback(redis.aclose)
     index = Index(redis, keep_s=settings.keep_s)
     sessions = Sessions(index, History(bus), cache_bytes=settings.cache_bytes, idle_s=settings.idle_s)
     rebuilder = Rebuilder(sessions, index, bus, idle_s=settings.idle_s, keep_s=settings.keep_s)
@@ -81,71 +90,29 @@ def _sessions(lifecycle: Lifecycle, settings: SessionSettings, bus: Bus, recorde
     return sessions
 
 
-def _vllm(lifecycle: Lifecycle, settings: ProxySettings) -> Vllm:
-    waits = settings.engine
-    replicas = sum(len(policy.urls) for policy in settings.served.values())
-    vllm = Vllm(
-        connect_s=waits.connect_s,
-        first_byte_s=waits.first_byte_s,
-        stall_s=waits.stall_s,
-        connections=replicas * (settings.routing.max_in_flight + PROBES),
+def _listeners(lifecycle: Lifecycle, settings: ProxySettings, endpoints: Endpoints, door: Door) -> Listeners:
+    """Where the endpoints are reached."""
+    app, where, limits = build_app(endpoints), settings.listen, settings.limits
+    patience = Patience(
+        head_bytes=limits.head_bytes, head_s=limits.head_s, body_s=limits.body_s, unread_s=limits.unread_s
     )
-    lifecycle.stack.push_async_callback(vllm.close)
-    return vllm
+    listeners = Listeners(app, where, patience)
+    lifecycle.stack.callback(listeners.close)
+    if where.rollouts is not None:
+        secret = settings.secret.get_secret_value().encode()
+        sockets = RolloutSockets(listeners, app, secret, where.rollouts, where.mode)
+        lifecycle.stack.callback(sockets.close_all)
+        add_sockets(app, door, sockets)
+    return listeners
 
 
-def _pool(name: str, policy: PolicySettings, routing: RoutingSettings, vllm: Vllm, bus: Bus) -> Pool:
-    limits = Limits(
-        max_in_flight=routing.max_in_flight,
-        queue_s=routing.queue_s,
-        max_queued=routing.max_queued,
-        max_lead=routing.max_lead,
-        max_lag=routing.max_lag,
-        max_staleness=routing.max_staleness,
-    )
-    return Pool(name, policy.urls, vllm, bus, limits, probe_s=routing.probe_s)
-
-
-def _endpoints(
-    lifecycle: Lifecycle, settings: ProxySettings, pools: Mapping[str, Pool], recorder: Recorder, sessions: Sessions
-) -> Endpoints:
-    secret = settings.secret.get_secret_value().encode()
-    gateways = {
-        name: Gateway(
-            engine=pools[name].engine,
-            rendering=_rendering(lifecycle, policy, settings.thread_chars),
-            sessions=sessions,
-            recorder=recorder,
-            secret=secret,
-            context_tokens=_context(policy, pools[name]),
-            rollout_temperature=settings.rollout_temperature,
-        )
-        for name, policy in settings.served.items()
-    }
-    identifier = Identifier(secret, settings.consent)
-    return Endpoints(gateways, Keys(secret), identifier, sessions, recorder, limit=settings.max_body_bytes)
-
-
-def _rendering(lifecycle: Lifecycle, policy: PolicySettings, thread_chars: int) -> Rendering:
-    rendering = Rendering(Template(policy.model, policy.renderer, policy.tool_parser), thread_chars)
-    lifecycle.stack.callback(rendering.close)
-    return rendering
-
-
-def _context(policy: PolicySettings, pool: Pool) -> Callable[[], int]:
-    """How many tokens a prompt and its reply may have: as set, as the engine says, or as the model was built."""
-    built = context_of(policy.model) or 2048
-    return lambda: policy.context_tokens or pool.context_tokens or built
-
-
-async def _listen(lifecycle: Lifecycle, app: FastAPI, listener: socket.socket, closed: asyncio.Event) -> None:
+async def _listen(lifecycle: Lifecycle, listeners: Listeners, listening: asyncio.Event, closed: asyncio.Event) -> None:
     """Serve until the service stops; replies in progress may end."""
-    server = Server(uvicorn_config(app))
-    serving = asyncio.create_task(server.serve_on(listener))
+    serving = asyncio.create_task(listeners.serve(listening.set))
     stopped = asyncio.create_task(lifecycle.until_stopped())
     await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
-    server.should_exit = True
+    listeners.stop()
     try:
         await serving
     finally:
