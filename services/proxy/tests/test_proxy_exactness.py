@@ -9,10 +9,8 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-import httpx
 import pytest
 
-from drivetrain.proxy.templates import Template, plain
 from tests.conversations import (
     FAMILIES,
     TOOLS,
@@ -26,7 +24,6 @@ from tests.conversations import (
     words,
     world,
 )
-from tests.vllm import VllmServer
 
 load_once = cache(load)
 REWRITES_SYSTEM = {"mistral_nemo"}
@@ -181,16 +178,3 @@ def test_other_tools_fork(name: str) -> None:
     asked = talk.ask([*messages, reply, {"role": "user", "content": "Sure?"}])
     assert (asked.prompt.drift, asked.prompt.cause) == ("forked", "tools_changed")
     assert is_exact(talk, asked)
-
-
-@pytest.mark.vllm
-def test_prompts_are_those_of_vllm_itself(vllm_server: VllmServer) -> None:
-    talk = Talk(Template(str(vllm_server.model)), random.Random(11))
-    with httpx.Client(base_url=vllm_server.url, timeout=30) as http:
-        for seed in range(3):
-            talk.rng = random.Random(seed)
-            for asked in append_only(talk, 12, tools=False, reasoning=False, system=seed > 0):
-                sent = {"model": "default", "messages": [plain(message) for message in asked.messages]}
-                rendered = http.post("/v1/chat/completions/render", json=sent).json()
-                assert asked.prompt.ids == rendered["token_ids"]
-                assert asked.prompt.drift in ("root", "clean")
