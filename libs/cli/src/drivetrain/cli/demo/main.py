@@ -25,15 +25,14 @@ from drivetrain.common.settings import BusSettings
 POLICY = "default"
 
 RECIPES: dict[str, dict[str, str]] = {
-    # Nine of ten early votes are "no": at full weight they push the model away from everything it says. The hint says
-    # where to go, so it leads; the vote helps. The base reads the hints: a policy that reads its own grows shorter and
-    # shorter, since it always finds itself too long. Steps that get smaller keep the replies answers.
+    # The base reads the hints: a policy that reads its own grows shorter and shorter, since it always finds itself too
+    # long. A hint that says little then pulls back to the base, which the vote outweighs. Steps that get smaller keep
+    # the replies answers.
     "combine": {
-        "COMBINE__RL": "0.5",
         "HINT__TEACHER": "base",
-        "KL__COEFFICIENT": "0.02",
+        "KL__COEFFICIENT": "0.03",
         "OPTIMIZER__LEARNING_RATE": "3e-5",
-        "OPTIMIZER__SETTLE_STEPS": "8",
+        "OPTIMIZER__SETTLE_STEPS": "10",
         "PRECISION__COMPUTE": "auto",
     },
 }
