@@ -273,6 +273,67 @@ async def test_a_handler_acks_what_it_finished_and_buries_what_it_cannot_do(bus:
         assert list(await subscription.fetch(10, 0.2)) == []
 
 
+class Barrier:
+    """A gate that a test opens and shuts."""
+
+    def __init__(self, shut: bool) -> None:
+        self.open = asyncio.Event()
+        if not shut:
+            self.open.set()
+
+    @property
+    def shut(self) -> bool:
+        return not self.open.is_set()
+
+    async def opened(self) -> None:
+        await self.open.wait()
+
+
+async def test_nothing_is_pulled_while_a_gate_is_shut(bus: Bus, policy: str) -> None:
+    for turn in ("a", "b", "c"):
+        await bus.publish(score(policy, turn))
+    gate, attempts, done = Barrier(shut=True), list[int](), asyncio.Event()
+    async with asyncio.TaskGroup() as group, bus.consume(reader(policy)) as watched:
+        lifecycle = Lifecycle(group)
+
+        async def handler(delivery: object) -> None:
+            attempts.append(delivery.attempt)  # type: ignore[attr-defined]
+            if len(attempts) == 3:
+                done.set()
+
+        lifecycle.spawn(handle(bus, reader(policy, ack_wait_s=0.3), handler, lifecycle, gate=gate), "handler")
+        await asyncio.sleep(0.5)  # longer than ack_wait: what was pulled would come again
+        assert (attempts, await watched.pending()) == ([], 3)
+        gate.open.set()
+        await asyncio.wait_for(done.wait(), 5)
+        lifecycle.stop()
+    assert attempts == [1, 1, 1]
+
+
+async def test_what_an_earlier_fetch_asked_for_comes_after_a_gate_shut(bus: Bus, policy: str) -> None:
+    async with bus.consume(reader(policy, ack_wait_s=1)) as subscription:
+        waiting = asyncio.create_task(subscription.fetch(2, 2))
+        await asyncio.sleep(0)
+        await bus.publish(score(policy, "a"))
+        (first,) = await waiting
+        await first.ack()
+        await bus.publish(score(policy, "b"))
+        rest = list(await subscription.rest())
+        assert [delivery.attempt for delivery in rest] == ([] if isinstance(bus, MemoryBus) else [1])
+        assert list(await subscription.rest()) == []
+        for delivery in rest:
+            await delivery.ack()
+
+
+async def test_a_shut_gate_does_not_keep_a_service_from_stopping(bus: Bus, policy: str) -> None:
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        lifecycle = Lifecycle(group)
+        work = handle(bus, reader(policy), lambda delivery: delivery.ack(), lifecycle, gate=Barrier(shut=True))
+        lifecycle.spawn(work, "handler")
+        await asyncio.sleep(0.05)
+        lifecycle.stop()
+
+
 async def replayed(bus: Bus, subject: str, since: float = 0.0) -> list[str]:
     found = [stored async for stored in bus.replay("SCORES", subject, since)]
     assert [stored.sequence for stored in found] == sorted(stored.sequence for stored in found)

@@ -68,8 +68,15 @@ class Subscription(Protocol):
             NewerVersion: a payload of a newer schema; it stays in the stream.
         """
 
+    async def rest(self) -> Sequence[Delivery]:
+        """What earlier fetches asked for and did not return yet; asks for nothing more. Empty once all of it came."""
+
     async def pending(self) -> int:
-        """Messages of this consumer that were not yet delivered."""
+        """Messages of this consumer that were not yet delivered.
+
+        Raises:
+            BusError: the server did not say.
+        """
 
 
 @dataclass(frozen=True)

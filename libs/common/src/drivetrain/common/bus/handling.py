@@ -1,9 +1,10 @@
 """Run a handler over a consumer: fetch, bounded concurrency, in-progress acks, ack after the result is stored."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
-from drivetrain.common.bus.base import Bus, Consumer, Delivery
+from drivetrain.common.bus.base import Bus, Consumer, Delivery, Subscription
 from drivetrain.common.events import NewerVersion
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.telemetry.logs import get_logger
@@ -19,8 +20,26 @@ class Unprocessable(ValueError):
     """Raised by a handler: this message can never be processed; dead-letter it with this reason."""
 
 
-async def handle(bus: Bus, consumer: Consumer, handler: Handler, lifecycle: Lifecycle, concurrency: int = 16) -> None:
-    """Hand every message of a consumer to `handler` until the service stops.
+class Gate(Protocol):
+    """Something that a handler cannot do without, such as another server. While it is shut nothing is pulled: messages
+    wait in the stream, undelivered. What is in work already waits in its handler."""
+
+    @property
+    def shut(self) -> bool: ...
+
+    async def opened(self) -> None:
+        """Wait until it is not shut."""
+
+
+async def handle(
+    bus: Bus,
+    consumer: Consumer,
+    handler: Handler,
+    lifecycle: Lifecycle,
+    concurrency: int = 16,
+    gate: Gate | None = None,
+) -> None:
+    """Hand every message of a consumer to `handler` until the service stops, while the gate is open.
 
     A delivery is acked when the handler returns, dead-lettered when it raises `Unprocessable`; anything else it
     raises ends the service, and the message is delivered again. Deliveries in work get in-progress acks. A message of
@@ -33,12 +52,26 @@ async def handle(bus: Bus, consumer: Consumer, handler: Handler, lifecycle: Life
         keeper = group.create_task(work.keep_alive(consumer.ack_wait_s / 3))
         while not lifecycle.stopping and not halted:
             try:
-                for delivery in await subscription.fetch(await work.free(), POLL_S):
+                for delivery in await _pull(subscription, await work.free(), gate, lifecycle):
                     work.start(delivery)
             except NewerVersion as error:
                 halted.append(str(error))
                 log.critical("consumer stopped", consumer=consumer.durable, reason=str(error))
         keeper.cancel()
+
+
+async def _pull(subscription: Subscription, count: int, gate: Gate | None, lifecycle: Lifecycle) -> Sequence[Delivery]:
+    if gate is None or not gate.shut:
+        return await subscription.fetch(count, POLL_S)
+    if rest := await subscription.rest():
+        return rest
+    waits = [asyncio.ensure_future(gate.opened()), asyncio.ensure_future(lifecycle.until_stopped())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return ()
 
 
 class _Work:

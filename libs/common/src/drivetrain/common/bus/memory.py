@@ -132,6 +132,9 @@ class MemorySubscription:
             except TimeoutError:
                 continue
 
+    async def rest(self) -> Sequence[Delivery]:
+        return []
+
     async def pending(self) -> int:
         records = self._bus.streams[self._consumer.stream][self._state.next_index :]
         return sum(self._wanted(record.subject) for record in records)

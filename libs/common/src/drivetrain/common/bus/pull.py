@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as ClientSubscription
 from nats.errors import Error as NatsError
 
-from drivetrain.common.bus.base import Consumer, Delivery
+from drivetrain.common.bus.base import BusError, Consumer, Delivery
 from drivetrain.common.bus.letters import letter, read
 from drivetrain.common.events import Event, InvalidEvent
 from drivetrain.common.telemetry.logs import get_logger
@@ -109,8 +109,23 @@ class NatsSubscription:
                 await self._accept(self._queue.get_nowait(), deliveries)
         return deliveries
 
+    async def rest(self) -> Sequence[Delivery]:
+        deliveries: list[Delivery] = []
+        while not deliveries and (self._outstanding > 0 or not self._queue.empty()):
+            remaining = self._expires_at + GRACE_S - time.monotonic()
+            try:
+                message = await asyncio.wait_for(self._queue.get(), timeout=max(remaining, 0.01))
+            except TimeoutError:
+                self._outstanding = 0
+                break
+            await self._accept(message, deliveries)
+        return deliveries
+
     async def pending(self) -> int:
-        info = await self._bus.js.consumer_info(self._consumer.stream, self._consumer.durable)
+        try:
+            info = await self._bus.js.consumer_info(self._consumer.stream, self._consumer.durable)
+        except (NatsError, TimeoutError) as error:
+            raise BusError(f"{self._consumer.durable} did not answer: {error!r}") from error
         return int(info.num_pending or 0)
 
     async def _request(self, count: int, expires_s: float) -> None:
