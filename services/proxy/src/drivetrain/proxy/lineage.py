@@ -7,6 +7,7 @@ same when role, trimmed text, parsed tool calls and attachments are.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder()
 _EXACT = 2**53
 _CACHE_MARK = "cache_control"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def text_of(content: object) -> str:
@@ -30,11 +32,17 @@ def text_of(content: object) -> str:
 
 
 def arguments_of(arguments: object) -> object:
-    """A tool call's arguments as data; a string that is not JSON stays a trimmed string."""
+    """A tool call's arguments as data; a string that is not JSON stays a trimmed string.
+
+    Half a surrogate pair, which JSON can say and no text can hold, becomes a question mark.
+    """
     if not isinstance(arguments, str):
         return arguments
     try:
-        return json.loads(arguments)
+        value = json.loads(arguments)
+        if _SURROGATE.search(arguments):
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        return value
     except (ValueError, RecursionError):
         return arguments.strip()
 

@@ -197,8 +197,8 @@ class ReplyReader:
         if attempt is None:
             return self._piece("content", block.rstrip())
         name, arguments = attempt
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
-        call = Call(f"call_{self._turn[:20]}{len(self.calls)}", name, text)
+        text = arguments if isinstance(arguments, str) else _json(arguments or {})
+        call = Call(f"call_{self._turn[:20]}{len(self.calls)}", _encodable(name), _encodable(text))
         self.calls.append(call)
         return [call]
 
@@ -223,11 +223,21 @@ def hermes(block: str) -> Attempt:
     """The call in one `<tool_call>` block of JSON with `name` and `arguments`, or None if it cannot be read."""
     try:
         call = json.loads(block)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(call, dict) or not isinstance(call.get("name"), str) or not call["name"]:
         return None
     return call["name"], call.get("arguments") or {}
+
+
+def _json(arguments: object) -> str:
+    """As JSON; half a surrogate pair, which a model can say and no text can hold, stays an escape."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    return text if _encodable(text) == text else json.dumps(arguments)
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def _marked(text: str, atomic: Mapping[int, str]) -> str:

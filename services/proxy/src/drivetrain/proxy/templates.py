@@ -98,9 +98,13 @@ class Template:
     def calls(
         self, prompt: list[int], response: list[int], tools: list[dict[str, Any]]
     ) -> list[tuple[str, object] | None]:
-        """Every attempted tool call of a reply as (name, arguments); None for one that cannot be read."""
+        """Every attempted tool call of a reply as (name, arguments); None for one that cannot be read. None at all for
+        JSON of too many levels."""
         opened = self._reasoning_prompt if self.starts_in_reasoning(prompt) else None
-        parsed = self.renderer.parse_response(response, tools=tools or None, prompt_ids=opened)
+        try:
+            parsed = self.renderer.parse_response(response, tools=tools or None, prompt_ids=opened)
+        except RecursionError:
+            return []
         return [(c.name, c.arguments) if _readable(c) else None for c in parsed.tool_calls]
 
     def _plain(self, messages: Sequence[Message], *, opening: bool = True) -> list[Message]:

@@ -49,7 +49,31 @@ def parse(data: bytes) -> dict[str, Any]:
         raise Refused(400, f"the body is not JSON in UTF-8: {error}") from error
     if not isinstance(raw, dict):
         raise Refused(400, "the body must be a JSON object")
-    return {name: value for name, value in raw.items() if value is not None}
+    return {name: value for name, value in _recordable(raw).items() if value is not None}
+
+
+def _recordable(raw: dict[str, Any]) -> dict[str, Any]:
+    """The body with integers beyond 64 bits, which no record can hold, as the doubles that JavaScript makes of them.
+
+    Raises:
+        Refused: one is too large even for that.
+    """
+    try:
+        msgspec.msgpack.encode(raw)
+    except OverflowError:
+        try:
+            return {name: _doubles(value) for name, value in raw.items()}
+        except OverflowError as error:
+            raise Refused(400, f"the body has a number that is out of range: {error}") from error
+    return raw
+
+
+def _doubles(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _doubles(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_doubles(inner) for inner in value]
+    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**64 else value
 
 
 def typed(raw: dict[str, Any], support: Support, body: type[B]) -> B:

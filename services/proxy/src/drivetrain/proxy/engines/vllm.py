@@ -68,8 +68,9 @@ class Vllm:
     async def context_tokens(self, replica: str) -> int | None:
         """How many tokens prompt and reply may have together, or None while the server does not say."""
         models = (await self._ask(f"{replica}/v1/models") or {}).get("data")
-        tokens = models[0].get("max_model_len") if isinstance(models, list) and models else None
-        return int(tokens) if tokens else None
+        first = models[0] if isinstance(models, list) and models else None
+        tokens = first.get("max_model_len") if isinstance(first, dict) else None
+        return tokens if isinstance(tokens, int) and tokens > 0 else None
 
     def _get(self, url: str) -> Any:
         return self._http.get(url, timeout=aiohttp.ClientTimeout(total=self._connect_s))

@@ -1,7 +1,7 @@
 """The words of vLLM's `/inference/v1/generate`: a request's body, and the events of its stream, read with types."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -21,7 +21,7 @@ class _Logprobs(msgspec.Struct, gc=False):
 
 
 class _Choice(msgspec.Struct, gc=False):
-    token_ids: list[int] | None = None
+    token_ids: list[Annotated[int, msgspec.Meta(ge=0, lt=2**31)]] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: Literal["stop", "length", "abort", "error"] | None = None
     weight_versions: list[LabelSpan] | None = None
