@@ -9,7 +9,7 @@ SOURCES := $(PACKAGES:%=%/src) services/weights/vllm-plugin/src
 VLLM_READY := .venv-vllm/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-fast lint format bench clean
+.PHONY: help setup demo test test-all test-fast lint format bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,11 +19,14 @@ setup: .venv/.ready $(VLLM_READY) ## create both virtual environments
 demo: setup ## talk to a model, correct it, watch it learn (ARGS="--seed 1" for options)
 	@$(BIN)/drivetrain demo $(ARGS)
 
-test: setup .venv-tools/.ready .harness/mini/.ready .cache/tokenizers/.ready ## run the whole suite against real servers
+test: setup .venv-tools/.ready .harness/mini/.ready .cache/tokenizers/.ready ## run the suite against real servers
+	$(BIN)/python -m pytest -m "not long" $(ARGS)
+
+test-all: setup .venv-tools/.ready .harness/mini/.ready .cache/tokenizers/.ready ## the same, and the long tests (thousands of made-up requests)
 	$(BIN)/python -m pytest $(ARGS)
 
 test-fast: .venv/.ready .venv-tools/.ready .cache/tokenizers/.ready ## run what needs no vLLM and no harness
-	$(BIN)/python -m pytest -m "not vllm and not slow" $(ARGS)
+	$(BIN)/python -m pytest -m "not vllm and not slow and not long" $(ARGS)
 
 lint: .venv/.ready ## style, types and layers
 	$(BIN)/ruff check .

@@ -1,0 +1,105 @@
+"""Requests made up from the proxy's own OpenAPI document: every answer is an answer or a refusal that helps."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+
+Encode = Callable[[str], list[int]]
+ANTHROPIC = ("/v1/messages", "/v1/messages/count_tokens")
+REFUSED = {400: "invalid_request_error", 404: "not_found_error", 413: "request_too_large"}
+WAIT_S = 10.0
+ENDS = {"/v1/chat/completions": "data: [DONE]", "/v1/completions": "data: [DONE]", "/v1/messages": "message_stop"}
+
+
+def cases_of(url: str) -> st.SearchStrategy[Any]:
+    """Requests of every operation: half of them as the document says, half not so."""
+    schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+    operations = [found.ok() for found in schema.get_all_operations()]
+    made = [each.as_strategy(generation_mode=mode) for each in operations for mode in GenerationMode]
+    return st.one_of(*made)
+
+
+def likely(case: Any, fields: set[str]) -> None:
+    """Let a request come further than to its unknown model or to its first unknown field."""
+    if isinstance(case.body, dict):
+        case.body = {name: value for name, value in case.body.items() if name in fields}
+        if "model" in case.body:
+            case.body["model"] = "default"
+
+
+def look_at(case: Any, answer: schemathesis.Response) -> None:
+    """Fail unless the answer is in its dialect's shape, with the status and the words that it should have."""
+    path, body = case.operation.path, answer.text
+    if answer.status_code == 200:
+        whole = answer.headers["content-type"][0].startswith("application/json")
+        assert json.loads(body) if whole else ENDS[path] in body.rstrip().rsplit("\n\n", 1)[-1]
+        return
+    assert answer.status_code in REFUSED, body
+    refusal = json.loads(body)
+    error = refusal["error"]
+    if path in ANTHROPIC:
+        assert (set(refusal), set(error)) == ({"type", "error"}, {"type", "message"})
+        assert error["type"] == REFUSED[answer.status_code]
+    else:
+        assert set(error) == {"message", "type", "param", "code"}
+        assert error["type"] == "invalid_request_error"
+    assert helps(error["message"], error.get("param")), error
+
+
+def helps(message: str, param: str | None) -> bool:
+    """Whether a refusal says where to look: at the body or at a field of it."""
+    return bool(param and message) or any(word in message for word in ("body", ": ", "`$", "prompt is too long"))
+
+
+def fields_of(url: str) -> set[str]:
+    """The names that any body of the document may have."""
+    components = requests.get(f"{url}/openapi.json", timeout=WAIT_S).json()["components"]["schemas"]
+    return {name for schema in components.values() for name in schema.get("properties", ())}
+
+
+def fuzz(url: str, examples: int) -> Counter[int]:
+    """Send that many requests, one after another; how often each status came."""
+    seen, fields = Counter[int](), fields_of(url)
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=cases_of(url), is_likely=st.booleans())
+    def send(case: Any, is_likely: bool) -> None:
+        if is_likely:
+            likely(case, fields)
+        answer = case.call(session=session, timeout=WAIT_S)
+        seen[answer.status_code] += 1
+        look_at(case, answer)
+
+    with requests.Session() as session:
+        send()
+    return seen
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("examples", [300, pytest.param(2500, marks=pytest.mark.long)])
+async def test_whatever_is_sent_is_answered_or_refused_with_words_that_help(
+    start_proxy: Any, engine: Any, encode: Encode, examples: int
+) -> None:
+    engine.say_always(encode("Paris."))
+    async with start_proxy([engine.url]) as proxy:
+        seen = await asyncio.to_thread(fuzz, proxy.url, examples)
+        assert seen.total() >= examples
+        assert seen[200] > examples / 20, seen
+        assert seen[400] > examples / 20, seen
+        turns = await proxy.recorded()
+        assert {turn.finish for turn in turns} == {"stop"}
