@@ -36,7 +36,7 @@ def likely(case: Any, fields: set[str]) -> None:
             case.body["model"] = "default"
 
 
-def look_at(case: Any, answer: schemathesis.Response) -> None:
+def look_at(case: Any, answer: schemathesis.Response, fields: set[str]) -> None:
     """Fail unless the answer is in its dialect's shape, with the status and the words that it should have."""
     path, body = case.operation.path, answer.text
     if answer.status_code == 200:
@@ -52,12 +52,14 @@ def look_at(case: Any, answer: schemathesis.Response) -> None:
     else:
         assert set(error) == {"message", "type", "param", "code"}
         assert error["type"] == "invalid_request_error"
-    assert helps(error["message"], error.get("param")), error
+    assert helps(error["message"], error.get("param"), fields), error
 
 
-def helps(message: str, param: str | None) -> bool:
-    """Whether a refusal says where to look: at the body or at a field of it."""
-    return bool(param and message) or any(word in message for word in ("body", ": ", "`$", "prompt is too long"))
+def helps(message: str, param: str | None, fields: set[str]) -> bool:
+    """Whether a refusal says where to look: at the body, at a field that it names, or at the whole prompt."""
+    return bool(param and message) or any(
+        word in message for word in ("the body", "the feedback", "the field", "JSON of", "prompt is too long", *fields)
+    )
 
 
 def fields_of(url: str) -> set[str]:
@@ -83,7 +85,7 @@ def fuzz(url: str, examples: int) -> Counter[int]:
             likely(case, fields)
         answer = case.call(session=session, timeout=WAIT_S)
         seen[answer.status_code] += 1
-        look_at(case, answer)
+        look_at(case, answer, fields)
 
     with requests.Session() as session:
         send()
