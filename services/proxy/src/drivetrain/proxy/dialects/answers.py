@@ -64,8 +64,8 @@ async def merged(replies: Sequence[Reply]) -> Parts:
 
 async def stream(parts: Parts, writer: Writes) -> AsyncIterator[bytes]:
     """The answer as server-sent events. An engine that dies in mid-reply is reported as the dialect does."""
-    yield writer.opened()
     async with aclosing(parts):
+        yield writer.opened()
         try:
             async for index, part in parts:
                 if data := writer.part(index, part):
