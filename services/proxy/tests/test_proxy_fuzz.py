@@ -17,6 +17,8 @@ Encode = Callable[[str], list[int]]
 ANTHROPIC = ("/v1/messages", "/v1/messages/count_tokens")
 REFUSED = {400: "invalid_request_error", 404: "not_found_error", 413: "request_too_large"}
 WAIT_S = 10.0
+MODEL = {"model": "default"}
+GOOD = (MODEL, MODEL | {"messages": [{"role": "user", "content": "Hi"}], "prompt": "Hi"})
 ENDS = {"/v1/chat/completions": "data: [DONE]", "/v1/completions": "data: [DONE]", "/v1/messages": "message_stop"}
 
 
@@ -28,12 +30,10 @@ def cases_of(url: str) -> st.SearchStrategy[Any]:
     return st.one_of(*made)
 
 
-def likely(case: Any, fields: set[str]) -> None:
-    """Let a request come further than to its unknown model or to its first unknown field."""
+def likely(case: Any, fields: set[str], good: dict[str, Any]) -> None:
+    """Let a request come further than to its first unknown field, and with `good` values further than to those."""
     if isinstance(case.body, dict):
-        case.body = {name: value for name, value in case.body.items() if name in fields}
-        if "model" in case.body:
-            case.body["model"] = "default"
+        case.body = {name: good.get(name, value) for name, value in case.body.items() if name in fields}
 
 
 def look_at(case: Any, answer: schemathesis.Response, fields: set[str]) -> None:
@@ -62,15 +62,20 @@ def helps(message: str, param: str | None, fields: set[str]) -> bool:
     )
 
 
-def fields_of(url: str) -> set[str]:
-    """The names that any body of the document may have."""
-    components = requests.get(f"{url}/openapi.json", timeout=WAIT_S).json()["components"]["schemas"]
-    return {name for schema in components.values() for name in schema.get("properties", ())}
+def fields_of(document: dict[str, Any]) -> dict[str, set[str]]:
+    """The names of the fields of each path's body, and, as "", of everything inside bodies too."""
+    schemas = document["components"]["schemas"]
+    names = {"": {name for schema in schemas.values() for name in schema.get("properties", ())}}
+    for path, item in document["paths"].items():
+        if body := item.get("post", {}).get("requestBody"):
+            schema = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            names[path] = set(schemas[schema]["properties"])
+    return names
 
 
 def fuzz(url: str, examples: int) -> Counter[int]:
     """Send that many requests, one after another; how often each status came."""
-    seen, fields = Counter[int](), fields_of(url)
+    seen, fields = Counter[int](), fields_of(requests.get(f"{url}/openapi.json", timeout=WAIT_S).json())
 
     @settings(
         max_examples=examples,
@@ -79,13 +84,13 @@ def fuzz(url: str, examples: int) -> Counter[int]:
         phases=[Phase.explicit, Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=cases_of(url), is_likely=st.booleans())
-    def send(case: Any, is_likely: bool) -> None:
-        if is_likely:
-            likely(case, fields)
+    @given(case=cases_of(url), good=st.sampled_from([None, *GOOD]))
+    def send(case: Any, good: dict[str, Any] | None) -> None:
+        if good is not None:
+            likely(case, fields.get(case.operation.path, set()), good)
         answer = case.call(session=session, timeout=WAIT_S)
         seen[answer.status_code] += 1
-        look_at(case, answer, fields)
+        look_at(case, answer, fields[""])
 
     with requests.Session() as session:
         send()
