@@ -135,6 +135,45 @@ def test_a_disk_that_takes_half_a_record_leaves_none(tmp_path: Path, monkeypatch
     spool.close()
 
 
+def test_without_room_for_another_segment_the_log_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path, segment_bytes=20)
+    spool.append(b"first and long")
+
+    def nothing_left(*_: object) -> int:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(os, "open", nothing_left)
+    with pytest.raises(SpoolError, match="too many open files"):
+        spool.append(b"second")
+    monkeypatch.undo()
+    spool.append(b"third")
+    assert payloads(spool) == [b"first and long", b"third"]
+    spool.close()
+
+
+def test_a_full_disk_is_emptied_although_the_cursor_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(tmp_path, segment_bytes=20)
+    for payload in (b"first and long", b"second and long", b"third and long"):
+        spool.append(payload)
+
+    def full(*_: object) -> int:
+        raise OSError("no space left on device")
+
+    places = [place for _, place in spool.unread()]
+    monkeypatch.setattr(Path, "write_bytes", full)
+    spool.advance(places[1])
+    monkeypatch.undo()
+    assert len(list(tmp_path.glob("*.log"))) == 2
+    assert payloads(spool) == [b"third and long"]
+    spool.close()
+    again = Spool(tmp_path, segment_bytes=20)
+    # What was published since the cursor was written comes once more, and the bus refuses it.
+    assert payloads(again) == [b"second and long", b"third and long"]
+    again.close()
+
+
 async def test_events_reach_the_bus_in_order_and_the_spool_is_empty_then(tmp_path: Path) -> None:
     recorder, bus = Recorder(Spool(tmp_path)), MemoryBus()
     for number in range(250):

@@ -97,14 +97,20 @@ class Spool:
                     yield payload, Position(number, offset)
 
     def advance(self, cursor: Position) -> None:
-        """Records before this place are published: remember that, and delete the segments that are done with."""
+        """Records before this place are published: delete the segments that are done with, and remember the place.
+
+        A full disk cannot remember it. That costs nothing but copies after a restart, which the bus refuses.
+        """
         self.cursor = cursor
-        temporary = self._folder / "cursor.new"
-        temporary.write_bytes(msgspec.json.encode(cursor))
-        temporary.replace(self._folder / "cursor")
         for number in [n for n in self._sizes if n < cursor.segment]:
             self._path(number).unlink(missing_ok=True)
             del self._sizes[number]
+        temporary = self._folder / "cursor.new"
+        try:
+            temporary.write_bytes(msgspec.json.encode(cursor))
+            temporary.replace(self._folder / "cursor")
+        except OSError as error:
+            _log.warning("the spool's cursor cannot be written", reason=str(error))
 
     def close(self) -> None:
         """Close the files; the log stays."""
@@ -112,9 +118,17 @@ class Spool:
         os.close(self._lock)
 
     def _roll(self) -> None:
+        """Begin a segment.
+
+        Raises:
+            SpoolError: it cannot be made; the one before stays the last.
+        """
+        try:
+            file = self._open(self._writing + 1)
+        except OSError as error:
+            raise SpoolError(f"cannot begin a segment in {self._folder}: {error}") from error
         os.close(self._file)
-        self._writing += 1
-        self._file = self._open(self._writing)
+        self._file, self._writing = file, self._writing + 1
         self._sizes[self._writing] = 0
 
     def _open(self, number: int) -> int:
