@@ -139,12 +139,19 @@ class NatsBus:
         await self.client.drain()
 
     async def payload_of(self, data: bytes, headers: Mapping[str, str]) -> bytes:
-        """The event's bytes: the message's own, or those of the object that it refers to."""
+        """The event's bytes: the message's own, or those of the object that it refers to.
+
+        Raises:
+            BusError: the object cannot be read.
+        """
         name = headers.get(OBJECT_HEADER)
         if name is None:
             return data
-        store = await self.js.object_store(OBJECTS)
-        return (await store.get(name)).data or b""
+        try:
+            store = await self.js.object_store(OBJECTS)
+            return (await store.get(name)).data or b""
+        except (NatsError, TimeoutError) as error:
+            raise BusError(f"{OBJECTS} did not give {name}: {error!r}") from error
 
     async def _put_object(self, payload: bytes, headers: dict[str, str]) -> bytes:
         name = f"{time.time_ns():x}-{len(payload)}-{id(payload):x}"
