@@ -1,6 +1,7 @@
 """The judge model against a local OpenAI-compatible server that also misbehaves."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from aiohttp import web
 
 from drivetrain.common.events import Message
 from drivetrain.judge.chain import Chain
+from drivetrain.judge.endpoint import PROBE, Endpoint
 from drivetrain.judge.settings import ModelSettings
 from drivetrain.judge.sources.base import Case, NoScore
 from drivetrain.judge.sources.environment import Environment
@@ -33,13 +35,16 @@ def ballot(vote: int, evidence: str = "That's a list.", hint: str | None = None)
 
 @asynccontextmanager
 async def server(answer: Answer, **settings: Any) -> AsyncIterator[tuple[ModelJudge, list[dict[str, Any]]]]:
-    """A judge on a server that answers its n-th request (from 0) with `answer(body, n)`."""
+    """A judge on a server that answers its n-th request (from 0) with `answer(body, n)`; probes count too and are not
+    among what is seen."""
     seen: list[dict[str, Any]] = []
+    count = itertools.count()
 
     async def completions(request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        seen.append({**body, "authorization": request.headers.get("Authorization")})
-        return await answer(body, len(seen) - 1)
+        if body["messages"] != PROBE:
+            seen.append({**body, "authorization": request.headers.get("Authorization")})
+        return await answer(body, next(count))
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", completions)
@@ -48,11 +53,13 @@ async def server(answer: Answer, **settings: Any) -> AsyncIterator[tuple[ModelJu
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    defaults: dict[str, Any] = {"timeout_s": 2.0, "retry_wait_s": 0.0, "attempts": 2, "rounds": 1}
+    defaults: dict[str, Any] = {
+        "timeout_s": 2.0, "retry_wait_s": 0.0, "attempts": 2, "rounds": 1, "breaker_failures": 100,
+    }  # fmt: skip
     chosen = ModelSettings.model_validate({"enabled": True, "url": url, "model": "m", **defaults, **settings})
     try:
         async with httpx.AsyncClient() as client:
-            yield ModelJudge(chosen, client), seen
+            yield ModelJudge(chosen, Endpoint(chosen, client)), seen
     finally:
         await runner.cleanup()
 
@@ -172,10 +179,77 @@ async def test_an_answer_that_stops_in_the_middle_is_no_vote() -> None:
 
     broken = await asyncio.start_server(cut, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{broken.sockets[0].getsockname()[1]}/v1"
-    settings = ModelSettings(enabled=True, url=url, model="m", attempts=2, retry_wait_s=0, rounds=1)
+    settings = ModelSettings(
+        enabled=True, url=url, model="m", attempts=2, retry_wait_s=0, rounds=1, breaker_failures=100
+    )
     async with broken, httpx.AsyncClient() as client:
         with pytest.raises(NoScore):
-            await ModelJudge(settings, client).judge(CASE)
+            await ModelJudge(settings, Endpoint(settings, client)).judge(CASE)
+
+
+async def test_the_same_question_is_asked_once() -> None:
+    async def answer(body: dict[str, Any], n: int) -> web.Response:
+        return ballot(-1)
+
+    other = Case(CASE.before, CASE.reply, ({"role": "user", "content": "Thanks!"},))
+    async with server(answer, cache_size=1) as (judge, seen):
+        first, again = [await judge.judge(CASE) for _ in range(2)]
+        assert (first, len(seen)) == (again, 3)
+        await judge.judge(other)
+        await judge.judge(CASE)  # forgotten: there was room for one
+    assert len(seen) == 9
+
+
+async def test_a_turn_waits_for_an_endpoint_that_is_down_and_is_then_judged() -> None:
+    down = [True]
+
+    async def answer(body: dict[str, Any], n: int) -> web.StreamResponse:
+        if body["messages"] == PROBE and n > 8:
+            down.clear()
+        return web.Response(status=429) if down else ballot(-1)
+
+    async with server(answer, breaker_failures=3, breaker_wait_s=0.001) as (judge, seen):
+        opinion = await judge.judge(CASE)
+    assert [vote.value for vote in opinion.votes] == [-1, -1, -1]
+    assert len(seen) <= 9  # the wait was the probes', not the turn's
+
+
+async def test_a_turn_that_alone_makes_the_endpoint_fail_does_not_wait_for_ever() -> None:
+    async def answer(body: dict[str, Any], n: int) -> web.StreamResponse:
+        return ballot(0) if body["messages"] == PROBE else web.Response(status=500)
+
+    async with server(answer, breaker_failures=3, rounds=2) as (judge, _):
+        with pytest.raises(NoScore):
+            await judge.judge(CASE)
+
+
+async def test_an_answer_without_end_is_cut_off() -> None:
+    async def answer(body: dict[str, Any], n: int) -> web.StreamResponse:
+        return web.Response(body=b" " * (3 << 20))
+
+    async with server(answer) as (judge, _):
+        with pytest.raises(NoScore):
+            await judge.judge(CASE)
+
+
+async def test_how_long_to_wait_is_what_the_endpoint_says() -> None:
+    async def answer(body: dict[str, Any], n: int) -> web.StreamResponse:
+        return web.Response(status=429, headers={"Retry-After": "1"}) if n == 0 else ballot(1)
+
+    async with server(answer, votes=1, retry_wait_s=0.0) as (judge, _):
+        started = asyncio.get_running_loop().time()
+        await judge.judge(CASE)
+    assert asyncio.get_running_loop().time() - started >= 1
+
+
+@pytest.mark.parametrize(("form", "sent"), [("json_object", {"type": "json_object"}), ("text", None)])
+async def test_an_endpoint_without_schemas_is_asked_for_what_it_has(form: str, sent: object) -> None:
+    async def answer(body: dict[str, Any], n: int) -> web.Response:
+        return ballot(1)
+
+    async with server(answer, format=form) as (judge, seen):
+        await judge.judge(CASE)
+    assert seen[0].get("response_format") == sent
 
 
 async def test_calls_at_a_time_are_limited() -> None:
@@ -190,9 +264,13 @@ async def test_calls_at_a_time_are_limited() -> None:
         return ballot(1)
 
     async with server(answer, concurrency=2, votes=5) as (judge, seen):
-        await asyncio.gather(*(judge.judge(CASE) for _ in range(4)))
+        await asyncio.gather(*(judge.judge(_asking(str(i))) for i in range(4)))
     assert len(seen) == 20
     assert most <= 2
+
+
+def _asking(text: str) -> Case:
+    return Case(CASE.before, CASE.reply, ({"role": "user", "content": text},))
 
 
 async def test_a_turn_without_a_next_state_is_not_asked_about() -> None:

@@ -6,9 +6,10 @@ import httpx
 
 from drivetrain.common.bus import connect
 from drivetrain.common.bus.base import Bus, Consumer
-from drivetrain.common.bus.handling import handle
+from drivetrain.common.bus.handling import Gate, handle
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.judge.chain import Chain
+from drivetrain.judge.endpoint import Endpoint
 from drivetrain.judge.judge import Judge
 from drivetrain.judge.meters import Meters
 from drivetrain.judge.sessions import Sessions
@@ -20,26 +21,37 @@ from drivetrain.judge.sources.model import ModelJudge
 from drivetrain.judge.sources.outcome import Outcome
 from drivetrain.judge.sources.reaction import Reaction
 
+MAX_DELIVER = 20
+"""A restart gives back what is in work and it counts as delivered; only what brings the judge down gets here."""
+
 
 async def start(lifecycle: Lifecycle, settings: JudgeSettings) -> None:
     """Connect to the bus and judge until the service stops."""
     bus = await connect(settings.bus)
     lifecycle.stack.push_async_callback(bus.close)
+    if not settings.model.enabled:
+        serve(lifecycle, settings, bus, rules())
+        return
     client = await lifecycle.stack.enter_async_context(httpx.AsyncClient())
-    serve(lifecycle, settings, bus, sources(settings, client))
+    endpoint = Endpoint(settings.model, client)
+    serve(lifecycle, settings, bus, [*rules(), ModelJudge(settings.model, endpoint)], endpoint.breaker)
 
 
-def sources(settings: JudgeSettings, client: httpx.AsyncClient) -> list[Source]:
-    """The sources that the settings ask for: the rules always, the model if it is enabled."""
-    rules: list[Source] = [Feedback(), Outcome(), Environment(), Reaction()]
-    return [*rules, ModelJudge(settings.model, client)] if settings.model.enabled else rules
+def rules() -> list[Source]:
+    """The sources that need nothing but the case."""
+    return [Feedback(), Outcome(), Environment(), Reaction()]
 
 
-def serve(lifecycle: Lifecycle, settings: JudgeSettings, bus: Bus, chosen: list[Source]) -> None:
-    """Spawn the consumers. Any number of replicas share them; a delivery is acked when its score is stored."""
+def serve(
+    lifecycle: Lifecycle, settings: JudgeSettings, bus: Bus, chosen: list[Source], gate: Gate | None = None
+) -> None:
+    """Spawn the consumers. Any number of replicas share them; a delivery is acked when its score is stored. Nothing is
+    pulled while the gate is shut."""
     judge = Judge(settings.judge, Chain(chosen), Sessions(bus), Meters(), settings.turn_wait_s, time.time)
+    if gate is not None:
+        lifecycle.ready_when("the judge model answers", lambda: not gate.shut)
     for consumer in consumers(settings, bus.shards):
-        work = handle(bus, consumer, judge.handle, lifecycle, settings.concurrency)
+        work = handle(bus, consumer, judge.handle, lifecycle, settings.concurrency, gate)
         lifecycle.spawn(work, consumer.durable)
 
 
@@ -51,6 +63,7 @@ def consumers(settings: JudgeSettings, shards: int) -> list[Consumer]:
             durable=f"judge-{settings.judge}-{stream.lower()}-{shard}",
             subjects=(pattern.format(shard=shard),),
             ack_wait_s=settings.ack_wait_s,
+            max_deliver=MAX_DELIVER,
             max_ack_pending=max(256, 4 * settings.concurrency),
         )
         for shard in range(shards)

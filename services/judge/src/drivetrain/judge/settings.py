@@ -1,17 +1,23 @@
 """The judge's settings."""
 
+from typing import Literal
+
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from drivetrain.common.settings import Section, Settings
 
 
 class ModelSettings(Section):
-    """A judge model over an OpenAI-compatible endpoint. Off unless `enabled`."""
+    """A judge model over an OpenAI-compatible endpoint. Off unless `enabled`. Limits are those of one replica."""
 
     enabled: bool = Field(False, description="ask a judge model beside the rules")
     url: str = Field("", description="base URL up to and with /v1")
     model: str = Field("", description="the model's name at that endpoint")
     api_key: SecretStr | None = Field(None, description="sent as a bearer token")
+    local: bool = Field(False, description="the endpoint is ours: secrets and personal data are not masked for it")
+    format: Literal["json_schema", "json_object", "text"] = Field(
+        "json_schema", description="the strictest response_format that the endpoint has; `text` sends none"
+    )
     votes: int = Field(3, ge=1, le=15, description="votes for each turn, odd")
     rounds: int = Field(2, ge=1, le=10, description="rounds of votes before a turn is left unresolved")
     attempts: int = Field(3, ge=1, le=20, description="tries of one vote while the endpoint is unavailable")
@@ -21,6 +27,13 @@ class ModelSettings(Section):
     temperature: float = Field(0.7, ge=0, le=2)
     max_tokens: int = Field(300, ge=32, le=4096, description="room for one vote")
     context_chars: int = Field(16_000, ge=500, description="characters kept of each part of the conversation")
+    tokens_per_minute: int | None = Field(None, ge=1000, description="calls wait in line beyond it")
+    tokens_per_day: int | None = Field(None, ge=1000, description="calls wait in line beyond it")
+    price_prompt: float = Field(0.0, ge=0, description="price of a million prompt tokens, for the metric of spend")
+    price_completion: float = Field(0.0, ge=0, description="price of a million tokens answered")
+    cache_size: int = Field(4096, ge=0, description="turns whose votes are kept, by a hash of all that was asked")
+    breaker_failures: int = Field(6, ge=1, le=1000, description="failed calls in a row after which nothing is pulled")
+    breaker_wait_s: float = Field(1.0, gt=0, le=60, description="first wait between probes of it; doubles up to 60 s")
 
     @field_validator("votes")
     @classmethod

@@ -1,0 +1,1 @@
+"""What keeps a judge model from costing too much, and its absence from costing a score."""
