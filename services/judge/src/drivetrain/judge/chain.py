@@ -27,6 +27,11 @@ class Chain:
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = sorted(sources, key=lambda source: PRECEDENCE.index(source.name))
 
+    @property
+    def reads_history(self) -> bool:
+        """Whether a source always wants the conversation before the turn's own messages: a judge model does."""
+        return any(source.costly for source in self.sources)
+
     async def judge(self, case: Case) -> Judgement:
         votes: list[Vote] = []
         candidates: list[str] = []

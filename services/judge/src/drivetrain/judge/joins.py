@@ -91,10 +91,12 @@ def case_of(followed: TurnFollowed, signals: Sequence[Signal] = (), history: Seq
     return Case(tuple(followed.before), followed.reply, tuple(followed.messages), tuple(history), tuple(signals))
 
 
-def case_of_turn(turn: TurnRecorded, followed: Sequence[TurnFollowed], signals: Sequence[Signal]) -> Case:
+def case_of_turn(
+    turn: TurnRecorded, followed: Sequence[TurnFollowed], signals: Sequence[Signal], history: Sequence[Message] = ()
+) -> Case:
     """The case of a recorded turn with all the next states known of it."""
     after = [message for state in sorted(followed, key=lambda state: state.n) for message in state.messages]
-    return Case(tuple(turn.messages), turn.reply, tuple(after), signals=tuple(signals))
+    return Case(tuple(turn.messages), turn.reply, tuple(after), tuple(history), tuple(signals))
 
 
 def scored(

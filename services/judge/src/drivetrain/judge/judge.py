@@ -66,7 +66,7 @@ class Judge:
         session = Session.of(followed)
         signals = await self._sessions.signals(session)
         nameless = any(signal.kind == "feedback" and signal.turn is None for signal in signals)
-        looks_back = needs_history(observations(tuple(followed.messages)))
+        looks_back = self._chain.reads_history or needs_history(observations(tuple(followed.messages)))
         turns = await self._kept(session) if nameless or looks_back else []
         about = [signal for signal in signals if joins.concerns(signal, followed.turn, turns)]
         case = joins.case_of(followed, about, joins.history_of(followed.turn, turns))
@@ -78,7 +78,7 @@ class Judge:
         followed = await self._sessions.followed(session, turn.turn)
         signals = _with(signal, await self._sessions.signals(session))
         about = [other for other in signals if joins.concerns(other, turn.turn, turns)]
-        case = joins.case_of_turn(turn, followed, about)
+        case = joins.case_of_turn(turn, followed, about, joins.history_of(turn.turn, turns))
         await self._sessions.store([await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn))])
 
     async def _outcome(self, signal: Signal) -> None:
@@ -90,7 +90,8 @@ class Judge:
             about = [other for other in signals if joins.concerns(other, turn.turn, turns)]
             if not joins.concerns(signal, turn.turn, turns):
                 continue
-            case = joins.case_of_turn(turn, await self._sessions.followed(session, turn.turn), about)
+            followed = await self._sessions.followed(session, turn.turn)
+            case = joins.case_of_turn(turn, followed, about, joins.history_of(turn.turn, turns))
             events.append(await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn)))
         if signal.rollout is not None:
             events.append(joins.rollout_scored(signal, turns, at=self._clock()))
