@@ -17,9 +17,11 @@ OnTokens = Callable[[int, int, float], None]
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request ended: whole means status 200, its end marker, and its end reason."""
+    """How a request ended: whole means status 200, its end marker, and its end reason. Stale means that the server
+    had closed a connection that was idle: every client asks again then."""
 
     whole: bool
+    stale: bool = False
     tokens: int
     words: str = ""
 
@@ -30,6 +32,7 @@ class Client(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._ended: asyncio.Future[Outcome] | None = None
+        self._asked = 0
         self._begin(lambda first, count, at: None)
 
     def _begin(self, on_tokens: OnTokens) -> None:
@@ -45,6 +48,7 @@ class Client(asyncio.Protocol):
         self._begin(on_tokens)
         self.kept = [] if keep else None
         self._ended = asyncio.get_running_loop().create_future()
+        self._asked += 1
         self._transport.write(request)
         return await self._ended
 
@@ -63,7 +67,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._end(f"the connection was lost ({error!r})")
+        self._end(f"the connection was lost ({error!r})", stale=self._asked > 1 and not self._at)
 
     def data_received(self, data: bytes) -> None:
         self._at = time.monotonic()
@@ -92,9 +96,9 @@ class Client(asyncio.Protocol):
         if not self._parser.should_keep_alive():
             self.close()
 
-    def _end(self, words: str) -> None:
+    def _end(self, words: str, *, stale: bool = False) -> None:
         if self._ended is not None and not self._ended.done():
-            self._ended.set_result(Outcome(whole=not words, tokens=self.tokens, words=words))
+            self._ended.set_result(Outcome(whole=not words, stale=stale, tokens=self.tokens, words=words))
 
 
 KEY = "sk-bench-0123456789abcdef"

@@ -117,6 +117,8 @@ class Load:
             fresh = is_fresh(number, shape)
             asked = Conversation(f"{self._job.name}-n{number}", shape.fresh) if fresh else conversation
             outcome = await self._counted(client, asked, number)
+            if outcome.stale:
+                continue
             if not outcome.whole:
                 client.close()
                 await asyncio.sleep(0.05)
@@ -146,7 +148,7 @@ class Load:
             raise
         if counted and outcome.whole:
             self.measured.requests += 1
-        elif counted:
+        elif counted and not outcome.stale:
             self.measured.failed += 1
             self.measured.trouble = [*self.measured.trouble, outcome.words][:5]
         return outcome
@@ -167,7 +169,8 @@ class Load:
 
     async def _ask(self, client: Client, asked: Conversation, number: int, on_tokens: OnTokens) -> Outcome:
         path = self._job.path.replace("{session}", asked.name)
-        outcome = await client.ask(http_request(path, asked.body(number, self._job.shape.reply)), on_tokens)
+        request = http_request(path, asked.body(number, self._job.shape.reply))
+        outcome = await client.ask(request, on_tokens)
         self.measured.answered += outcome.whole
         return outcome
 
