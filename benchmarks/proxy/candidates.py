@@ -87,7 +87,9 @@ def drivetrain(place: Place) -> Iterator[Candidate]:
     port, admin, jetstream, valkey = (free_port() for _ in range(4))
     folder = place.folder / "drivetrain"
     folder.mkdir(parents=True)
-    bus = [str(BIN / "nats-server"), "-a", "127.0.0.1", "-p", str(jetstream)]
+    # The streams reserve more than what some machines have free; nothing near that is written
+    (folder / "nats.conf").write_text(f'jetstream {{store_dir: "{folder}/nats", max_file_store: 64GB}}')
+    bus = [str(BIN / "nats-server"), "-a", "127.0.0.1", "-p", str(jetstream), "-c", str(folder / "nats.conf")]
     index = [str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(valkey), "--save", "", "--appendonly", "no"]
     settings = {
         "POLICY": POLICY,
@@ -107,7 +109,7 @@ def drivetrain(place: Place) -> Iterator[Candidate]:
         stack.callback(shutil.rmtree, folder / "nats", ignore_errors=True)
         stack.callback(shutil.rmtree, folder / "spool", ignore_errors=True)
         servers = (
-            stack.enter_context(running([*bus, "-js", "-sd", str(folder / "nats")], jetstream, folder / "nats.log")),
+            stack.enter_context(running(bus, jetstream, folder / "nats.log")),
             stack.enter_context(running(index, valkey, folder / "valkey.log")),
         )
         command = [sys.executable, "-m", "drivetrain.proxy"]

@@ -10,6 +10,7 @@ second and stream; then as fast as can be, with prompts of 500 tokens and with t
 import argparse
 import asyncio
 import contextlib
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ def main() -> None:
     names = [OURS] if arguments.turns else arguments.only or list(CANDIDATES)
     if missing := [name for name in names if name in PEER_NAMES and not PEERS.is_dir()]:
         raise SystemExit(f"{' and '.join(missing)}: run scripts/setup-peers.sh first, or name others with --only")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))  # so that what was started is ended
     folder = new_run_dir("bench-proxy")
     console.print(f"Logs: {folder}", soft_wrap=True)
     with contextlib.ExitStack() as stack:
