@@ -9,6 +9,7 @@ from jinja2 import TemplateError
 from renderers.base import load_tokenizer
 
 from drivetrain.common.events import Message
+from drivetrain.proxy.encoding import Encoder
 from drivetrain.proxy.families import JSON_CALLS, PROBE_TOOL, BadModel, choose
 from drivetrain.proxy.lineage import arguments_of, text_of
 
@@ -35,6 +36,7 @@ class Template:
         """
         self.folder = folder
         self.tokenizer = _tokenizer(folder)
+        self._encoder = Encoder(self.tokenizer)
         self.renderer, self.splices = choose(self.tokenizer, renderer, tool_parser, self._written)
         self.stop_ids = _stop_ids(self.renderer, folder)
         self.stop_texts = tuple(self.decode([token]) for token in self.stop_ids)
@@ -72,8 +74,7 @@ class Template:
 
     def encode(self, text: str) -> list[int]:
         """A text's token ids, special tokens recognised and none added. Other threads run meanwhile."""
-        backend = self.tokenizer.backend_tokenizer
-        return list(backend.encode_batch_fast([text], add_special_tokens=False)[0].ids)  # fast: without offsets
+        return self._encoder.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """What token ids say, special tokens included."""
