@@ -1,7 +1,8 @@
 """One reply of one vLLM replica as it arrives: server-sent events in, sampled tokens out, silence noticed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 import aiohttp
 
@@ -39,10 +40,10 @@ class VllmStream:
         try:
             yield self._first
             while True:
-                for event in self._events:
-                    if event == _END:
-                        return
-                    yield read_chunk(event)
+                for sampled in together(self._events):
+                    yield sampled
+                if _END in self._events:
+                    return
                 self._events = await self._read_on()
         finally:
             self._silence.end()
@@ -78,6 +79,40 @@ class VllmStream:
                 raise EngineBroke(f"the engine sent a line of more than {_LONGEST_LINE} bytes")
             if events := [line[5:].strip() for line in lines if line.startswith(b"data:")]:
                 return events
+
+
+def together(events: Iterable[bytes]) -> Iterator[Sampled]:
+    """Tokens that have arrived together, as one: under load what is handled at once is sent at once. Whatever comes
+    before the stream's end or an error is given first.
+
+    Raises:
+        EngineBroke: as `read_chunk` does.
+    """
+    arrived: list[Sampled] = []
+    broke: EngineBroke | None = None
+    for event in takewhile(lambda event: event != _END, events):
+        try:
+            arrived.append(read_chunk(event))
+        except EngineBroke as error:
+            broke = error
+            break
+    if arrived:
+        yield joined(arrived)
+    if broke:
+        raise broke
+
+
+def joined(parts: Sequence[Sampled]) -> Sampled:
+    """Consecutive parts of one reply as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Sampled(
+        [token for part in parts for token in part.ids],
+        [logprob for part in parts for logprob in part.logprobs],
+        next((part.finish for part in reversed(parts) if part.finish), None),
+        next((part.spans for part in reversed(parts) if part.spans is not None), None),
+        next((part.cached for part in reversed(parts) if part.cached is not None), None),
+    )
 
 
 class _Silence:
