@@ -9,8 +9,8 @@ from typing import cast
 import httptools
 import msgspec
 
-_CONTENT = re.compile(rb'"content": ?"[^"]')
-"""An event that carries text; replies are words, so that none begins with a quote."""
+_CONTENT = re.compile(rb'"content": ?"([^"]+)"')
+"""The text that an event carries; replies are words without quotes."""
 
 OnTokens = Callable[[int, int, float], None]
 """Called with the number of the first token that arrived, how many, and when."""
@@ -85,7 +85,7 @@ class Client(asyncio.Protocol):
         lines, self._rest = text[:end], text[end:]
         self._finished = self._finished or b'"stop"' in lines
         self._marked = self._marked or b"data: [DONE]" in lines
-        if count := len(_CONTENT.findall(lines)):
+        if count := sum(words_in(text) for text in _CONTENT.findall(lines)):
             self._on_tokens(self.tokens, count, self._at)
             self.tokens += count
 
@@ -99,6 +99,11 @@ class Client(asyncio.Protocol):
     def _end(self, words: str, *, stale: bool = False) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(Outcome(whole=not words, stale=stale, tokens=self.tokens, words=words))
+
+
+def words_in(text: bytes) -> int:
+    """How many tokens a piece of a reply has: each is a word with the space before it, which the first may lack."""
+    return text.count(b" ") + (not text.startswith(b" "))
 
 
 KEY = "sk-bench-0123456789abcdef"

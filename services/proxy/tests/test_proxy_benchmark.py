@@ -15,6 +15,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from benchmarks.proxy.candidates import CANDIDATES, Place
+from benchmarks.proxy.client import words_in
 from benchmarks.proxy.figures import LATENCY_COLUMNS, RATE_COLUMNS, Cell, Seen, figures, latency_rows, rate_rows
 from benchmarks.proxy.histogram import Histogram
 from benchmarks.proxy.load import Measured
@@ -103,6 +104,10 @@ def test_the_stub_answers_as_vllm_does() -> None:
     assert choices[-1]["weight_versions"] == [{"version": "7", "start": 0, "end": 4}]
     assert (usage["choices"], usage["usage"]["completion_tokens"]) == ([], 4)
     assert WORDS.reply(4) == " one two three"
+
+
+def test_tokens_are_counted_however_they_are_cut_into_pieces() -> None:
+    assert [words_in(text) for text in (b" one", b"one", b" one two three", b"one two")] == [1, 1, 3, 2]
 
 
 def cell(candidate: str, streams: int, late_ms: float, tokens: int, cpu_s: float, servers_cpu_s: float = 0.0) -> Cell:
