@@ -124,9 +124,9 @@ class Load:
                 await asyncio.sleep(0.05)
             elif not fresh:
                 turn += 1
-                if turn % shape.turns == 0:
-                    conversation.back()
                 conversation.go_on(self._reply, f"{number}", shape.new)
+                if turn % shape.turns == 0:
+                    conversation = Conversation(f"{self._job.name}-r{number}", shape.history)
 
     async def _counted(self, client: Client, asked: Conversation, number: int) -> Outcome:
         """Ask and note what is seen; of a request from before the start only the tokens that come after it."""

@@ -21,8 +21,8 @@ _SYSTEM_SHARE = 0.2
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """The load of one measurement; lengths are in tokens.
 
-    A stream goes on with its conversation of `history` tokens, `new` more with each turn; after `turns` turns it goes
-    back to the beginning. One request in `fresh_every` is the first of another conversation, of `fresh` tokens; 0
+    A stream goes on with its conversation of `history` tokens, `new` more with each turn; after `turns` turns it begins
+    the next. One request in `fresh_every` is the first of another conversation, of `fresh` tokens; 0
     means none, 1 that every request is a first one.
     """
 
@@ -31,7 +31,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     fresh: int = 20_000
     fresh_every: int = 10
     reply: int = 96
-    turns: int = 8
+    turns: int = 16
 
 
 SHORT = Shape(history=1, new=0, fresh=500, fresh_every=1, reply=32)
@@ -79,7 +79,6 @@ class Conversation:
     def __init__(self, name: str, tokens: int) -> None:
         self.name = name
         self._messages = history(name, tokens)
-        self._beginning = 0
 
     def body(self, request: int, reply: int) -> bytes:
         """The request for the next reply."""
@@ -89,16 +88,10 @@ class Conversation:
 
     def go_on(self, reply: str, name: str, new: int) -> None:
         """The reply came, and the user says more; `name` makes it different from other turns."""
-        if not self._beginning:
-            self._beginning = len(self._messages) + 1
         self._messages += [
             message("assistant", reply),
             message("user", f"{name}\n{excerpt(new, len(name) + len(self))}"),
         ]
-
-    def back(self) -> None:
-        """Only the first reply came yet: the next `go_on` takes the place of the turns after it."""
-        del self._messages[self._beginning - 1 :]
 
     def __len__(self) -> int:
         return len(self._messages)

@@ -45,20 +45,16 @@ def test_a_histogram_without_values_has_no_percentile() -> None:
     assert math.isnan(Histogram().percentile(50))
 
 
-def test_a_conversation_grows_and_goes_back_to_its_first_reply() -> None:
+def test_a_conversation_grows_by_reply_and_new_message() -> None:
     conversation = Conversation("c", 1000)
-    beginning = len(conversation)
-    conversation.go_on("reply 1", "1", 10)
     first = json.loads(conversation.body(5, 32))
-    conversation.go_on("reply 2", "2", 10)
-    conversation.go_on("reply 3", "3", 10)
-    assert len(conversation) == beginning + 6
-    conversation.back()
-    conversation.go_on("reply 1", "4", 10)
-    again = json.loads(conversation.body(6, 32))
-    assert again["messages"][:-1] == first["messages"][:-1]
-    assert again["messages"][-1] != first["messages"][-1]
-    assert (again["seed"], again["max_tokens"], again["stream"]) == (6, 32, True)
+    conversation.go_on("a reply", "1", 10)
+    second = json.loads(conversation.body(6, 32))
+    assert len(conversation) == len(first["messages"]) + 2
+    assert second["messages"][:-2] == first["messages"]
+    assert second["messages"][-2] == {"role": "assistant", "content": "a reply"}
+    assert second["messages"][-1]["role"] == "user"
+    assert (second["seed"], second["max_tokens"], second["stream"]) == (6, 32, True)
 
 
 def test_conversations_share_the_system_message_alone() -> None:
