@@ -18,7 +18,11 @@ from drivetrain.common.bus import MemoryBus
 from drivetrain.common.events import Event, TurnFollowed, TurnRecorded
 from drivetrain.common.identity import new_id
 from drivetrain.common.telemetry.admin import Server, listen, uvicorn_config
+from drivetrain.proxy.access.bounds import Bounds
+from drivetrain.proxy.access.door import Door
 from drivetrain.proxy.access.keys import Keys
+from drivetrain.proxy.access.rates import Rates
+from drivetrain.proxy.access.redaction import Reader, Redaction
 from drivetrain.proxy.endpoints import Endpoints
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.gateway import Gateway
@@ -290,14 +294,15 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
     @asynccontextmanager
     async def start(replicas: Sequence[str], name: str = "spool", **options: Any) -> AsyncIterator[Proxy]:
         bus = options.pop("bus", None) or MemoryBus()
-        recorder = Recorder(Spool(tmp_path / name))
+        rendering = Rendering(Template(str(model_folder)), options.pop("thread_chars", 10_000))
+        served = {"default": replicas} | options.pop("policies", {})
+        readers = dict.fromkeys(served, Reader(rendering.template.tokenizer.backend_tokenizer))
+        recorder = Recorder(Spool(tmp_path / name), Redaction(options.pop("patterns", {}), readers))
         redis = connect(options.pop("redis_url", valkey_url), 0.5)
         index, idle_s = Index(redis, keep_s=600, prefix=keys), options.pop("idle_s", 600)
         sessions = Sessions(index, History(bus), cache_bytes=options.pop("cache_bytes", 1 << 24), idle_s=idle_s)
-        rendering = Rendering(Template(str(model_folder)), options.pop("thread_chars", 10_000))
         vllm = Vllm(connect_s=2, stall_s=options.pop("stall_s", 20))
         limits = Limits(**options.pop("limits", {}))
-        served = {"default": replicas} | options.pop("policies", {})
         pools = {name: Pool(name, urls, vllm, bus, limits, probe_s=0.1) for name, urls in served.items()}
         await asyncio.gather(*(pool.look() for pool in pools.values()))
         probing = [asyncio.create_task(pool.run(lambda: False)) for pool in pools.values()]
@@ -314,7 +319,9 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
             for name, pool in pools.items()
         }
         identifier = Identifier(SECRET, "train")
-        endpoints = Endpoints(gateways, Keys(SECRET), identifier, sessions, recorder, limit=100_000)
+        bounds = Bounds(**{"body_bytes": 100_000} | options.pop("bounds", {}))
+        door = Door(Keys(SECRET, options.pop("keys", None)), Rates(redis, prefix=keys), bounds)
+        endpoints = Endpoints(gateways, door, identifier, sessions, recorder)
         publisher = Publisher(recorder, bus, retry_s=(0.01, 0.05))
         listener = listen("127.0.0.1", 0)
         server = Server(uvicorn_config(build_app(endpoints)))

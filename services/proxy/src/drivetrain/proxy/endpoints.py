@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 
 import msgspec
 from starlette.requests import Request
@@ -9,14 +10,14 @@ from starlette.responses import Response
 
 from drivetrain.common.identity import new_id
 from drivetrain.proxy import feedback
-from drivetrain.proxy.access.keys import Keys
+from drivetrain.proxy.access.door import Door
 from drivetrain.proxy.access.principal import Principal
 from drivetrain.proxy.dialects import answers, anthropic, models
 from drivetrain.proxy.dialects.base import Dialect, Head
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.feedback import Feedback
 from drivetrain.proxy.gateway import Gateway
-from drivetrain.proxy.http import EventStream, body_of, json_response, while_connected
+from drivetrain.proxy.http import EventStream, json_response, while_connected
 from drivetrain.proxy.identify import Identifier
 from drivetrain.proxy.recorder import Recorder
 from drivetrain.proxy.sessions import Sessions
@@ -24,21 +25,18 @@ from drivetrain.proxy.turns import Ask, KnownTurn
 
 
 class Endpoints:
-    """What answers each path. `policies` are those served, by name; `limit` bounds bodies, in bytes."""
+    """What answers each path. `policies` are those served, by name."""
 
     def __init__(
         self,
         policies: Mapping[str, Gateway],
-        keys: Keys,
+        door: Door,
         identifier: Identifier,
         sessions: Sessions,
         recorder: Recorder,
-        *,
-        limit: int,
     ) -> None:
-        self._policies, self._keys, self._identifier = policies, keys, identifier
+        self._policies, self._door, self._identifier = policies, door, identifier
         self._sessions, self._recorder = sessions, recorder
-        self._limit = limit
         self._since = int(time.time())
 
     async def reply(self, dialect: Dialect, request: Request) -> Response:
@@ -47,36 +45,40 @@ class Endpoints:
         Raises:
             Refused: the request cannot be honoured, or no replica answers.
         """
-        principal = self._keys.authenticate(request.headers, time.time())
-        ask = dialect.read(await body_of(request, self._limit))
+        principal, body = await self._door.enter(request)
+        ask = self._door.within(dialect.read(body))
         gateway = self._gateway(ask)
         caller = self._identifier.caller(principal, request.headers, request.path_params.get("session"), ask)
         replies = [gateway.reply(caller, sibling) for sibling in siblings(ask)]
         created = int(time.time())
-        opened = await while_connected(request.receive, answers.opened(replies))
-        head = Head(ask=ask, created=created, opened=opened)
-        parts = answers.merged(replies)
-        if ask.stream:
-            return EventStream(answers.stream(parts, dialect.writer(head)))
-        wholes = await while_connected(request.receive, answers.whole(parts, len(replies)))
+        async with AsyncExitStack() as stack:
+            for reply in replies:
+                stack.push_async_callback(reply.aclose)
+            opened = await while_connected(request.receive, answers.opened(replies))
+            head = Head(ask=ask, created=created, opened=opened)
+            parts = self._door.metered(principal, answers.merged(replies), len(opened[0].prompt_ids))
+            if ask.stream:
+                return EventStream(answers.stream(parts, dialect.writer(head)), stack.pop_all().aclose)
+            wholes = await while_connected(request.receive, answers.whole(parts, len(replies)))
         return json_response(dialect.document(head, wholes))
 
     async def count_tokens(self, request: Request) -> Response:
         """`POST /v1/messages/count_tokens`."""
-        self._keys.authenticate(request.headers, time.time())
-        ask = anthropic.read_count(await body_of(request, self._limit))
+        _, body = await self._door.enter(request)
+        ask = self._door.within(anthropic.read_count(body))
         counting = self._gateway(ask).count(ask)
         return json_response({"input_tokens": await while_connected(request.receive, counting)})
 
     async def models(self, request: Request) -> Response:
         """`GET /v1/models`, in the shape of the client that asks."""
-        policies = sorted(self._policies)
+        policies = sorted(filter(self._door.principal(request).may_use, self._policies))
         shaped = models.anthropic_list if "anthropic-version" in request.headers else models.openai_list
         return json_response(shaped(policies, self._since))
 
     async def model(self, request: Request) -> Response:
         """`GET /v1/models/{model}`, likewise."""
         name = request.path_params["model"]
+        self._door.principal(request)
         self._known(name)
         shaped = models.anthropic_model if "anthropic-version" in request.headers else models.openai_model
         return json_response(shaped(name, self._since))
@@ -84,8 +86,8 @@ class Endpoints:
     async def feedback(self, request: Request) -> Response:
         """`POST /v1/feedback`."""
         now = time.time()
-        principal = self._keys.authenticate(request.headers, now)
-        given = feedback.read(await body_of(request, self._limit))
+        principal, body = await self._door.enter(request)
+        given = feedback.read(body)
         known = await self._meant(given, principal, request)
         if known is None or not self._may_judge(principal, known):
             raise Refused(404, "no such reply is known here", param="response", code="unknown_reply")

@@ -1,37 +1,19 @@
-"""What HTTP asks of every dialect: bounded bodies, streams that end when the caller leaves, errors as answers."""
+"""What HTTP asks of every dialect: streams that end when the caller leaves, errors as answers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-
-from drivetrain.proxy.errors import Refused
 
 T = TypeVar("T")
 
 
 class CallerLeft(Exception):
     """The caller closed the connection before the reply was whole."""
-
-
-async def body_of(request: Request, limit: int) -> bytes:
-    """The request's body.
-
-    Raises:
-        Refused: it is larger than the limit.
-    """
-    parts, size = [], 0
-    async for part in request.stream():
-        parts.append(part)
-        size += len(part)
-        if size > limit:
-            raise Refused(413, f"the body is larger than {limit} bytes", code="body_too_large")
-    return b"".join(parts)
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
@@ -62,20 +44,25 @@ def json_response(document: Mapping[str, Any], status: int = 200) -> Response:
 
 
 class EventStream(Response):
-    """A stream of server-sent events whose source is closed at once when the caller leaves."""
+    """A stream of server-sent events whose source is closed at once when the caller leaves.
+
+    `close` is called at the end in any case: a source that was never begun cannot close what it would read.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, source: AsyncIterator[bytes]) -> None:
+    def __init__(self, source: AsyncIterator[bytes], close: Callable[[], Awaitable[None]]) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._source = source
+        self._source, self._close = source, close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await while_connected(receive, self._send(send))
         except CallerLeft:
             return
+        finally:
+            await self._close()
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

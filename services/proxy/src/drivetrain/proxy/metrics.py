@@ -26,3 +26,4 @@ INDEX_ERRORS = _metrics.counter("session_index_errors", "Times Redis did not ans
 REBUILDS = _metrics.counter("session_index_rebuilds", "Times this replica rebuilt the index from the stream of turns")
 IDLE = _metrics.counter("idle_turns", "Turns that this replica closed because nothing followed them")
 LIMITED = _metrics.counter("rate_limited_requests", "Requests beyond what their key may use in a minute", ["limit"])
+CUT_OFF = _metrics.counter("connections_cut_off", "Connections ended for what came too slowly or too large", ["what"])

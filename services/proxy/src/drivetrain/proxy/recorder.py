@@ -1,16 +1,20 @@
 """From a finished reply to the local log: an event is in the spool before the last bytes of its reply leave."""
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 
-from drivetrain.common.events import Event, encode
+from drivetrain.common.events import Event, TurnRecorded, encode
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import current_traceparent
 from drivetrain.proxy.metrics import NOT_RECORDED
 from drivetrain.proxy.spool import Spool, SpoolError
 
 _log = get_logger("recorder")
+
+
+Mask = Callable[[Event], Event]
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -22,14 +26,28 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Recorder:
-    """Writes events to the spool. It never delays and never fails a reply: what cannot be written is counted."""
+    """Writes events to the spool. It never delays and never fails a reply: what cannot be written is counted.
 
-    def __init__(self, spool: Spool) -> None:
-        self.spool = spool
+    `mask` gives each event as it may be written down; see `drivetrain.proxy.access.redaction`.
+    """
+
+    def __init__(self, spool: Spool, mask: Mask = lambda event: event) -> None:
+        self.spool, self._mask = spool, mask
         self.written = asyncio.Event()
 
     def record(self, event: Event) -> bool:
         """Append an event; False when the spool took nothing."""
+        return self._append(self._mask(event))
+
+    def record_turn(self, event: TurnRecorded) -> TurnRecorded:
+        """Append a turn; returns it with its true tokens and what its record says of whether it can be trained."""
+        kept = self._mask(event)
+        assert isinstance(kept, TurnRecorded)
+        self._append(kept)
+        said = {name: getattr(kept, name) for name in ("masked", "consent", "exact", "inexact_reason")}
+        return msgspec.structs.replace(event, **said) if kept is not event else event
+
+    def _append(self, event: Event) -> bool:
         record = Record(event.PREFIX, encode(event), current_traceparent())
         try:
             self.spool.append(msgspec.msgpack.encode(record))

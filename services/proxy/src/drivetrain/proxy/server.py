@@ -8,7 +8,12 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from drivetrain.common.errors import CannotStart
+from drivetrain.common.identity import RolloutKey
 from drivetrain.common.telemetry.traces import trace
+from drivetrain.proxy.access.door import Door
+from drivetrain.proxy.access.keys import key_in
+from drivetrain.proxy.access.rollouts import RolloutSockets
 from drivetrain.proxy.dialects import anthropic, openai_chat
 from drivetrain.proxy.dialects.base import Dialect
 from drivetrain.proxy.dialects.catalog import DIALECTS, schemas
@@ -45,6 +50,30 @@ def build_app(endpoints: Endpoints) -> FastAPI:
     app.add_exception_handler(Exception, _failed)
     _describe(app, components)
     return app
+
+
+def add_sockets(app: FastAPI, door: Door, sockets: RolloutSockets) -> None:
+    """`PUT` and `DELETE /v1/socket`, with which a rollout's key opens and closes that rollout's own unix socket."""
+
+    def key_of(request: Request) -> RolloutKey:
+        key = door.principal(request).rollout
+        if key is None:
+            raise Refused(403, "only a signed rollout key has a socket of its own", code="not_a_rollout")
+        return key
+
+    async def put(request: Request) -> Response:
+        try:
+            path = await sockets.open(key_of(request), key_in(request.headers))
+        except CannotStart as error:
+            raise Refused(503, str(error), code="no_socket") from error
+        return json_response({"object": "socket", "path": str(path)})
+
+    async def delete(request: Request) -> Response:
+        sockets.close(key_of(request))
+        return Response(status_code=204)
+
+    app.add_api_route("/v1/socket", _answer("socket", put), methods=["PUT"])
+    app.add_api_route("/v1/socket", _answer("socket", delete), methods=["DELETE"])
 
 
 def _answer(endpoint: str, handler: Handler) -> Handler:

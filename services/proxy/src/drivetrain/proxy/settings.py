@@ -1,68 +1,104 @@
 """What an operator may set on the proxy; see `drivetrain.common.settings` for where values come from."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from drivetrain.common.settings import Section, Settings
+from drivetrain.proxy.access.patterns import BUILT_IN
+from drivetrain.proxy.routing.settings import EngineSettings, PolicyName, PolicySettings, RoutingSettings, split
+
+PatternName = Annotated[str, Field(pattern="^[a-z0-9-]{1,32}$")]
 
 
 class ListenSettings(Section):
-    """The listener that harnesses reach."""
+    """The listeners that harnesses reach."""
 
-    host: str = "127.0.0.1"
+    host: str = Field(
+        "127.0.0.1", description="an address, or several separated by commas; empty for unix sockets alone"
+    )
     port: int = Field(8411, ge=0, le=65535, description="0 picks a free port")
+    certificate: Path | None = Field(None, description="PEM file with the certificate chain: then TCP speaks TLS")
+    key: Path | None = Field(None, description="PEM file with the certificate's private key")
+    unix: str = Field("", description="paths of unix sockets, separated by commas")
+    unix_mode: str = Field("0600", pattern="^06[06]0$", description="0660 lets the sockets' group in")
+    rollouts: Path | None = Field(None, description="folder where a rollout may have a unix socket of its own")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("listen.certificate and listen.key belong together: set both or none")
+        if not self.hosts and not self.paths:
+            raise ValueError("listen.host: name an address, or set listen.unix")
+        return self
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The addresses to listen on."""
+        return tuple(part.strip() for part in self.host.split(",") if part.strip())
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The unix sockets to listen on."""
+        return tuple(Path(part.strip()) for part in self.unix.split(",") if part.strip())
+
+    @property
+    def mode(self) -> int:
+        """The permissions of unix sockets."""
+        return int(self.unix_mode, 8)
 
 
-def _urls(value: str) -> str:
-    urls = split(value)
-    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
-        raise ValueError("give at least one URL such as http://127.0.0.1:8000, several separated by commas")
-    if len(set(urls)) < len(urls):
-        raise ValueError("each replica is named once")
+class AccessSettings(Section):
+    """Whose requests are answered."""
+
+    keys: Path | None = Field(None, description="file that `drivetrain keys` writes; without one every key is good")
+    open: bool = Field(
+        False, description="listen beyond this machine without keys: for a network that is closed itself"
+    )
+
+
+class LimitSettings(Section):
+    """How large a request may be, and how slow its client. Seconds are for one request."""
+
+    messages: int = Field(8000, ge=1, description="messages of one request")
+    depth: int = Field(64, ge=1, le=500, description="levels of JSON in tools and schemas")
+    head_bytes: int = Field(64 << 10, ge=1 << 10, description="request line and headers")
+    head_s: float = Field(20.0, gt=0, description="for the headers to be whole")
+    body_s: float = Field(120.0, gt=0, description="for the body to be whole")
+    unread_s: float = Field(60.0, gt=0, description="for a client to read what is sent before it counts as gone")
+
+
+def _patterns(value: dict[str, str]) -> dict[str, str]:
+    for name, pattern in value.items():
+        try:
+            if re.compile(pattern).match(""):
+                raise ValueError(f"{name} matches the empty text: it would mask everything")
+        except re.error as error:
+            raise ValueError(f"{name} is no regular expression: {error}") from error
     return value
 
 
-Urls = Annotated[str, AfterValidator(_urls)]
-PolicyName = Annotated[str, Field(pattern="^[a-z0-9_-]{1,64}$")]
+class RedactionSettings(Section):
+    """What is masked in everything that is recorded."""
 
+    patterns: str = Field("", description="api-key, private-key, bearer, url-password, e-mail, separated by commas")
+    custom: Annotated[dict[PatternName, str], AfterValidator(_patterns)] = Field(
+        {}, description="regular expressions of your own, by name"
+    )
 
-class PolicySettings(Section):
-    """One policy of several: its model, and the vLLM replicas that serve it."""
-
-    model: str = Field(description="folder with the tokenizer and chat template")
-    renderer: str = Field("auto", description="auto, default (the model's own template), or a renderer's name")
-    tool_parser: str = Field("qwen3", description="how the default renderer reads tool calls")
-    replicas: Urls = Field(description="base URLs of vLLM servers, separated by commas")
-    context_tokens: int = Field(0, ge=0, description="prompt and reply together; 0 asks the engine")
+    @field_validator("patterns")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if unknown := set(split(value)) - set(BUILT_IN):
+            raise ValueError(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(BUILT_IN)}")
+        return value
 
     @property
-    def urls(self) -> tuple[str, ...]:
-        """The replicas' base URLs without a trailing slash."""
-        return split(self.replicas)
-
-
-class EngineSettings(Section):
-    """The vLLM replicas of a single policy, and how long to wait for any replica."""
-
-    replicas: Urls = Field("http://127.0.0.1:8000", description="base URLs of vLLM servers, separated by commas")
-    context_tokens: int = Field(0, ge=0, description="prompt and reply together; 0 asks the engine")
-    connect_s: float = Field(5.0, gt=0, description="time to connect before another replica is tried")
-    first_byte_s: float = Field(300.0, gt=0, description="longest wait for the first token")
-    stall_s: float = Field(120.0, gt=0, description="longest silence in mid-reply before it counts as broken")
-
-
-class RoutingSettings(Section):
-    """Which replica answers, and how long a request waits for one."""
-
-    max_in_flight: int = Field(256, ge=1, description="requests at one replica at once; also bounds the connections")
-    queue_s: float = Field(30.0, ge=0, description="longest wait for a place at a replica")
-    max_queued: int = Field(1024, ge=0, description="requests of one policy that may wait")
-    max_lead: int = Field(8, ge=0, description="requests more than the least loaded before a session changes replica")
-    max_lag: int = Field(1, ge=0, description="versions behind the newest before other replicas are preferred")
-    max_staleness: int = Field(4, ge=1, description="versions behind the trainer before rollouts must wait")
-    probe_s: float = Field(2.0, gt=0, description="between two looks at the replicas and at the trainer's versions")
+    def chosen(self) -> dict[str, str]:
+        """All regular expressions by name."""
+        return {name: BUILT_IN[name] for name in split(self.patterns)} | self.custom
 
 
 class SessionSettings(Section):
@@ -98,6 +134,9 @@ class ProxySettings(Settings):
     max_body_bytes: int = Field(16 << 20, ge=1 << 10)
     thread_chars: int = Field(16_000, ge=0, description="longer conversations are rendered off the event loop")
     listen: ListenSettings = ListenSettings()
+    access: AccessSettings = AccessSettings()
+    limits: LimitSettings = LimitSettings()
+    redaction: RedactionSettings = RedactionSettings()
     engine: EngineSettings = EngineSettings()
     routing: RoutingSettings = RoutingSettings()
     sessions: SessionSettings = SessionSettings()
@@ -131,8 +170,3 @@ class ProxySettings(Settings):
             context_tokens=self.engine.context_tokens,
         )
         return self.policies or {self.policy: single}
-
-
-def split(text: str) -> tuple[str, ...]:
-    """The non-empty parts of a comma-separated list of URLs, without trailing slashes."""
-    return tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())

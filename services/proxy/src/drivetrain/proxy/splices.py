@@ -106,8 +106,8 @@ def restored(echo: Message, reply: Message) -> Message:
 
 
 def end_of_reply(text: str, begin: int, echo: Message, stops: Sequence[str]) -> tuple[int, str]:
-    """Where the reply that begins there ends, and with which stop text: with none when there is none, or when the reply quotes
-    one, which leaves doubt."""
+    """Where the reply that begins there ends, and with which stop text: with none when there is none, or when the reply
+    quotes one, which leaves doubt."""
     quoted = text_of(echo.get("content")) + str(echo.get("tool_calls", "")) + str(echo.get("reasoning_content", ""))
     found = [(at, stop) for stop in stops if (at := text.find(stop, begin)) >= 0]
     return (begin, "") if not found or any(stop in quoted for stop in stops) else min(found)

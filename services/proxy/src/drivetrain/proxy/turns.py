@@ -96,6 +96,7 @@ class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     finish: Finish = "stop"
     trainable: bool
+    masked: str = ""
     finished_at: float
 
     @property

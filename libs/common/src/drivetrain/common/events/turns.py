@@ -51,6 +51,9 @@ class TurnRecorded(Event, frozen=True, kw_only=True):
     only the messages after the parent's reply, and `tools` is empty with a parent: they are those of the chain's first
     turn. Token ids are little-endian int32 bytes, logprobs float32 bytes, one per response token, as the engine
     sampled (processed, so after temperature).
+
+    `masked` names the patterns whose finds are masked in this turn or an earlier one of its chain, separated by commas:
+    then it is not to be trained. A masked token has the id -1 and a NaN logprob.
     """
 
     STREAM: ClassVar[str] = "TURNS"
@@ -77,6 +80,7 @@ class TurnRecorded(Event, frozen=True, kw_only=True):
     reply: Message
     tools: list[dict[str, Any]] = []
     place: Place | None = None
+    masked: str = ""
     consent: Literal["record", "train"] = "train"
     replica: str = ""
     rollout: RolloutRef | None = None

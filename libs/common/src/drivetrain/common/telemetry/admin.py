@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import uvicorn
 from fastapi import FastAPI, Response
@@ -65,14 +66,14 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn as one task among others: it leaves signals to the service's own lifecycle."""
 
-    async def serve_on(self, listener: socket.socket) -> None:
-        """Serve until `should_exit` is set, on a socket that is already listening."""
-        await self._serve([listener])
+    async def serve_on(self, *listeners: socket.socket) -> None:
+        """Serve until `should_exit` is set, on sockets that are already listening."""
+        await self._serve(list(listeners))
 
 
-def uvicorn_config(app: FastAPI) -> uvicorn.Config:
+def uvicorn_config(app: Callable[..., Any], **more: Any) -> uvicorn.Config:
     """How every HTTP listener of ours runs: no access log, no signal handling, a bounded shutdown."""
-    return uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=8, lifespan="off")
+    return uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=8, lifespan="off", **more)
 
 
 async def serve_admin(readiness: Readiness, settings: AdminSettings) -> "asyncio.Task[None]":
