@@ -14,10 +14,16 @@ def compact(message: Message, change_id: Callable[[str], str] = str) -> Message:
     """Tool arguments written again without spaces, as JavaScript does."""
     calls = []
     for call in message.get("tool_calls") or []:
-        arguments = json.dumps(json.loads(call["function"]["arguments"]), separators=(",", ":"), ensure_ascii=False)
-        function = {**call["function"], "arguments": arguments.replace("1.0", "1")}
+        data = json.loads(call["function"]["arguments"], parse_float=_numeral)
+        function = {**call["function"], "arguments": json.dumps(data, separators=(",", ":"), ensure_ascii=False)}
         calls.append({**call, "id": change_id(call["id"]), "function": function})
     return {**message, "tool_calls": calls} if calls else dict(message)
+
+
+def _numeral(text: str) -> float | int:
+    """A number as JavaScript writes it: without a fraction that is zero."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 def stripped(message: Message, *, reasoning: bool) -> Message:
