@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from drivetrain.cli.commands.dead import dead
+from drivetrain.cli.commands.judge import judge
 from drivetrain.cli.commands.keys import keys
 from drivetrain.cli.commands.run import run
 from drivetrain.cli.commands.status import status
@@ -27,6 +28,7 @@ app.command()(demo)
 app.command()(status)
 app.command()(run)
 app.add_typer(dead, name="dead")
+app.add_typer(judge, name="judge")
 app.add_typer(keys, name="keys")
 
 

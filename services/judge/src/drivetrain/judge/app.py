@@ -1,6 +1,7 @@
 """Wires the judge: sources, chain, bus, and two durable consumers for each shard."""
 
 import time
+from contextlib import AsyncExitStack
 
 import httpx
 
@@ -29,12 +30,17 @@ async def start(lifecycle: Lifecycle, settings: JudgeSettings) -> None:
     """Connect to the bus and judge until the service stops."""
     bus = await connect(settings.bus)
     lifecycle.stack.push_async_callback(bus.close)
+    chosen, gate = await sources(settings, lifecycle.stack)
+    serve(lifecycle, settings, bus, chosen, gate)
+
+
+async def sources(settings: JudgeSettings, stack: AsyncExitStack) -> tuple[list[Source], Gate | None]:
+    """The sources that the settings ask for, and the gate that a judge model that is down shuts; what they opened is
+    closed with the stack."""
     if not settings.model.enabled:
-        serve(lifecycle, settings, bus, rules())
-        return
-    client = await lifecycle.stack.enter_async_context(httpx.AsyncClient())
-    endpoint = Endpoint(settings.model, client)
-    serve(lifecycle, settings, bus, [*rules(), ModelJudge(settings.model, endpoint)], endpoint.breaker)
+        return rules(), None
+    endpoint = Endpoint(settings.model, await stack.enter_async_context(httpx.AsyncClient()))
+    return [*rules(), ModelJudge(settings.model, endpoint)], endpoint.breaker
 
 
 def rules() -> list[Source]:

@@ -1,0 +1,58 @@
+"""A report for people: plain text, every figure with its 95% interval."""
+
+from collections.abc import Sequence
+
+from drivetrain.judge.evaluation.figures import Estimate
+from drivetrain.judge.evaluation.report import NAMES, VERDICTS, Figures, Report
+
+_HEAD = ("", "turns", "accuracy", "on clear signals", "silent without one", "right when it speaks", "scored", "kappa")
+
+
+def table(report: Report) -> str:
+    """The report as text."""
+    groups = {"all": report.total, **report.domains, **report.languages}
+    verdicts = [NAMES[verdict] for verdict in VERDICTS]
+    matrix = [(f"label {label}", *(str(row[v]) for v in verdicts)) for label, row in report.confusion.items()]
+    held = [
+        (f"{b.low:.1f} to {b.high:.1f}", str(b.count), f"{b.confidence:.3f}", f"{b.right:.3f}")
+        for b in report.calibration
+    ]
+    return "\n".join(
+        [
+            f"Judge {report.judge}: {report.total.turns} labelled turns. In brackets: 95% intervals.\n",
+            _aligned([_HEAD, *(_row(name, figures) for name, figures in groups.items())]),
+            "\nConfusion (a row a label, a column a verdict)",
+            _aligned([("", *verdicts), *matrix]),
+            f"\nCalibration: expected error {_shown(report.calibration_error)}",
+            _aligned([("confidence", "verdicts", "mean", "right"), *held]),
+            f"\nHints: given for {_shown(report.hinted)} of the turns with a labelled one; "
+            f"amiss {_shown(report.hints_amiss)}",
+            _cost(report),
+        ]
+    )
+
+
+def _row(name: str, figures: Figures) -> tuple[str, ...]:
+    shown = (figures.accuracy, figures.clear, figures.silent, figures.spoken, figures.coverage, figures.kappa)
+    return (name, str(figures.turns), *map(_shown, shown))
+
+
+def _shown(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "-"
+    within = "" if estimate.low is None else f" [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return f"{estimate.value:.3f}{within}"
+
+
+def _cost(report: Report) -> str:
+    cost = report.cost
+    asked = f"{cost.model_calls} calls of a model" if cost.model_calls else "no model asked"
+    tokens = f", {cost.prompt_tokens} + {cost.completion_tokens} tokens, price {cost.spend:.4f}" * bool(
+        cost.model_calls
+    )
+    return f"Cost: {cost.seconds_per_turn * 1000:.2f} ms a turn, {asked}{tokens}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
