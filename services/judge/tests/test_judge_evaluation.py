@@ -21,7 +21,7 @@ from drivetrain.judge.evaluation.measure import Judged, judged, measure
 from drivetrain.judge.evaluation.report import Cost, Report, confusion, report
 from drivetrain.judge.evaluation.table import table
 from drivetrain.judge.settings import JudgeSettings
-from drivetrain.judge.sources.base import Case, NoScore, Opinion
+from drivetrain.judge.sources.base import Case, NoScore, Opinion, Source
 from drivetrain.judge.sources.environment import Environment
 
 LINE: dict[str, Any] = {
@@ -183,7 +183,7 @@ def test_the_confidence_of_a_verdict_is_that_of_the_votes_behind_it() -> None:
     assert judged(labelled(), Judgement(None, (), (), None, "model"), 0.0).verdict is None
 
 
-class Broken:
+class Broken(Source):
     name = "model"
     costly = True
 

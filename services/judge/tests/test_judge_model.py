@@ -287,7 +287,7 @@ async def test_the_chain_leaves_a_turn_unresolved_when_the_model_is_down() -> No
         return web.Response(status=503)
 
     async with server(answer, attempts=1) as (judge, _):
-        judgement = await Chain([Environment(), Reaction(), judge]).judge(CASE)
+        judgement = await Chain([Environment(), judge, Reaction()]).judge(CASE)
     assert judgement.reward is None
     assert judgement.failed == "model"
     assert [vote.source for vote in judgement.votes] == ["reaction"]
@@ -299,7 +299,7 @@ async def test_the_chain_does_not_ask_the_model_what_a_tool_already_showed() -> 
 
     after: tuple[Message, ...] = ({"role": "tool", "content": "bash: x: command not found"},)
     async with server(answer) as (judge, seen):
-        judgement = await Chain([judge, Environment()]).judge(Case(CASE.before, CASE.reply, after))
+        judgement = await Chain([Environment(), judge]).judge(Case(CASE.before, CASE.reply, after))
     assert judgement.reward == -1
     assert seen == []
 

@@ -72,7 +72,7 @@ async def test_turns_wait_in_the_stream_until_the_model_answers_again() -> None:
     ):
         life, endpoint = Lifecycle(group), Endpoint(SETTINGS.model, client)
         life.started()
-        serve(life, SETTINGS, bus, [*rules(), ModelJudge(SETTINGS.model, endpoint)], endpoint.breaker)
+        serve(life, SETTINGS, bus, [ModelJudge(SETTINGS.model, endpoint), *rules(SETTINGS)], endpoint.breaker)
         await model.refused.wait()
         while not life.unready():  # noqa: ASYNC110
             await asyncio.sleep(0.01)

@@ -1,7 +1,7 @@
 """The judge over the in-memory bus: what goes in, what comes out, once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -33,6 +33,7 @@ from drivetrain.judge.sources.outcome import Outcome
 from drivetrain.judge.sources.reaction import Reaction
 
 WHO: dict[str, Any] = {"tenant": "acme", "policy": "p", "session": "s"}
+RULES: tuple[Source, ...] = (Feedback(), Outcome(), Environment(), Reaction())
 ROLLOUT = RolloutRef(run="r", group="g", rollout="r1", group_size=2)
 FAILED, PASSED = "== 1 failed in 0.1s ==", "== 4 passed in 0.1s =="
 
@@ -141,13 +142,15 @@ class Life(Lifecycle):
 
 
 @asynccontextmanager
-async def bench(shards: int = 1, replicas: int = 1, extra: tuple[Source, ...] = ()) -> AsyncIterator[Bench]:
+async def bench(
+    shards: int = 1, replicas: int = 1, extra: tuple[Source, ...] = (), chosen: Sequence[Source] = RULES
+) -> AsyncIterator[Bench]:
     bus = MemoryBus(shards=shards)
     settings = JudgeSettings(turn_wait_s=0.2)
     async with asyncio.TaskGroup() as group:
         lives = [Life(group) for _ in range(replicas)]
         for life in lives:
-            serve(life, settings, bus, [Feedback(), Outcome(), Environment(), Reaction(), *extra])
+            serve(life, settings, bus, [*chosen, *extra])
         try:
             yield Bench(bus)
         finally:
@@ -261,6 +264,26 @@ async def test_an_outcome_scores_the_rollout_and_its_turns() -> None:
     assert scores["a", n].rollout == ROLLOUT
 
 
+async def test_an_outcome_is_credited_to_turns_that_come_after_it_too() -> None:
+    async with bench() as judge:
+        await judge.put(recorded("a", 1, rollout=ROLLOUT), outcome(0.5, at=2.0))
+        await judge.put(recorded("b", 5, parent="a", rollout=ROLLOUT), followed("b", kind="ended"))
+        scores = await judge.scores(3)
+    assert (scores["a", joins.revision_of(outcome(0.5))].reward, scores["b", 0].reward) == (0.5, 0.5)
+
+
+async def test_a_discounted_outcome_counts_the_main_turns_that_came_later() -> None:
+    chain: list[Source] = [Outcome(gamma=0.5), Environment()]
+    async with bench(chosen=chain) as judge:
+        turns = [recorded(name, at) for at, name in enumerate("abc")]
+        await judge.put(*turns, recorded("side", 9, kind="side"), outcome(1.0))
+        scores = await judge.scores(4)
+        await judge.put(followed("a", tool("fine")))
+        late = (await judge.scores(5))["a", 0]
+    assert {turn: score.reward for (turn, _), score in scores.items()} == {"a": 0.25, "b": 0.5, "c": 1.0}
+    assert (late.reward, late.votes[0].weight, late.votes[0].value) == (0.25, 0.25, 1.0)
+
+
 async def test_a_superseded_attempt_gets_no_score_and_no_part_in_the_outcome() -> None:
     async with bench() as judge:
         await judge.put(*(recorded(name, at, rollout=ROLLOUT) for at, name in enumerate(("lost", "kept", "both"))))
@@ -347,9 +370,8 @@ async def test_replicas_share_the_work_and_score_each_turn_once() -> None:
 
 
 async def test_a_new_source_joins_by_its_name_alone() -> None:
-    class Silence:
-        name = "reaction"
-        costly = False
+    class Silence(Source):
+        name = "silence"
 
         async def judge(self, case: Case) -> Opinion:
             return Opinion()

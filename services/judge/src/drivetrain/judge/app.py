@@ -14,7 +14,7 @@ from drivetrain.judge.endpoint import Endpoint
 from drivetrain.judge.judge import Judge
 from drivetrain.judge.meters import Meters
 from drivetrain.judge.sessions import Sessions
-from drivetrain.judge.settings import JudgeSettings
+from drivetrain.judge.settings import JudgeSettings, OutcomeSettings
 from drivetrain.judge.sources.base import Source
 from drivetrain.judge.sources.environment import Environment
 from drivetrain.judge.sources.feedback import Feedback
@@ -35,17 +35,29 @@ async def start(lifecycle: Lifecycle, settings: JudgeSettings) -> None:
 
 
 async def sources(settings: JudgeSettings, stack: AsyncExitStack) -> tuple[list[Source], Gate | None]:
-    """The sources that the settings ask for, and the gate that a judge model that is down shuts; what they opened is
-    closed with the stack."""
-    if not settings.model.enabled:
-        return rules(), None
-    endpoint = Endpoint(settings.model, await stack.enter_async_context(httpx.AsyncClient()))
-    return [*rules(), ModelJudge(settings.model, endpoint)], endpoint.breaker
+    """The sources that the settings ask for, strong to weak, and the gate that a judge model that is down shuts; what
+    they opened is closed with the stack."""
+    known = rules(settings)
+    gate: Gate | None = None
+    if settings.model.enabled:
+        endpoint = Endpoint(settings.model, await stack.enter_async_context(httpx.AsyncClient()))
+        known.append(ModelJudge(settings.model, endpoint))
+        gate = endpoint.breaker
+    by_name = {source.name: source for source in known}
+    return [by_name[name] for name in settings.precedence if name in by_name], gate
 
 
-def rules() -> list[Source]:
+def rules(settings: JudgeSettings) -> list[Source]:
     """The sources that need nothing but the case."""
-    return [Feedback(), Outcome(), Environment(), Reaction()]
+    return [Feedback(), outcome(settings.outcome), Environment(settings.environment.recovery), Reaction()]
+
+
+def outcome(settings: OutcomeSettings) -> Outcome:
+    """The source of outcomes, which credits turns as the settings say."""
+    return Outcome(
+        gamma=settings.gamma if settings.credit == "discounted" else 1.0,
+        coef=settings.coef if settings.credit == "step" else 0.0,
+    )
 
 
 def serve(

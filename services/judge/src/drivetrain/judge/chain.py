@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from drivetrain.common.events import Vote
 from drivetrain.judge import hints
 from drivetrain.judge.sources.base import Case, NoScore, Source
-from drivetrain.judge.votes import PRECEDENCE, combine, decided
+from drivetrain.judge.votes import combine, settled
 
 
 @dataclass(frozen=True)
@@ -21,23 +21,29 @@ class Judgement:
 
 
 class Chain:
-    """The configured sources. All rules are asked, so that a score lists every opinion; a costly source is asked
-    only when nothing stronger has decided."""
+    """The configured sources, strong to weak. All rules are asked, so that a score lists every opinion; a costly
+    source is asked only when nothing stronger has settled the reward.
+
+    Raises:
+        ValueError: two sources have one name.
+    """
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        self.sources = sorted(sources, key=lambda source: PRECEDENCE.index(source.name))
+        names = [source.name for source in sources]
+        if len(set(names)) < len(names):
+            raise ValueError(f"each source needs a name of its own, got {', '.join(names)}")
+        self.sources = tuple(sources)
 
-    @property
-    def reads_history(self) -> bool:
-        """Whether a source always wants the conversation before the turn's own messages: a judge model does."""
-        return any(source.costly for source in self.sources)
+    def looks_back(self, case: Case) -> bool:
+        """Whether a source wants the turns of the session around a case."""
+        return any(source.looks_back(case) for source in self.sources)
 
     async def judge(self, case: Case) -> Judgement:
         votes: list[Vote] = []
         candidates: list[str] = []
         failed: str | None = None
-        for source in self.sources:
-            if source.costly and decided(votes, source.name):
+        for place, source in enumerate(self.sources):
+            if source.costly and settled(votes, self.sources[:place]):
                 continue
             try:
                 opinion = await source.judge(case)
@@ -46,7 +52,7 @@ class Chain:
                 continue
             votes += opinion.votes
             candidates += opinion.hints
-        combined = combine(votes, silent=failed)
+        combined = combine(votes, self.sources, silent=failed)
         leaks = hints.leaks_of(case.observations, (*case.before, case.reply), case.said)
         accepted = tuple(hints.accept(candidates, leaks)) if candidates else ()
         return Judgement(combined.reward, tuple(votes), accepted, combined.decided_by, failed)

@@ -8,6 +8,7 @@ the same subject and a copy is refused. The n-th next state gives revision n (be
 import math
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from drivetrain.common.events import Message, RolloutScored, Signal, TurnFollowed, TurnRecorded, TurnScored
 from drivetrain.judge.chain import Judgement
@@ -86,17 +87,26 @@ def history_of(turn: str, turns: Sequence[TurnRecorded]) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def case_of(followed: TurnFollowed, signals: Sequence[Signal] = (), history: Sequence[Message] = ()) -> Case:
+def later_than(turn: str, turns: Sequence[TurnRecorded]) -> int:
+    """How many main turns began after this one."""
+    ordered = [recorded.turn for recorded in main_turns(turns)]
+    return len(ordered) - 1 - ordered.index(turn) if turn in ordered else 0
+
+
+def case_of(followed: TurnFollowed, signals: Sequence[Signal] = ()) -> Case:
     """The case that a next state makes, with the signals that concern the turn."""
-    return Case(tuple(followed.before), followed.reply, tuple(followed.messages), tuple(history), tuple(signals))
+    return Case(tuple(followed.before), followed.reply, tuple(followed.messages), signals=tuple(signals))
 
 
-def case_of_turn(
-    turn: TurnRecorded, followed: Sequence[TurnFollowed], signals: Sequence[Signal], history: Sequence[Message] = ()
-) -> Case:
+def case_of_turn(turn: TurnRecorded, followed: Sequence[TurnFollowed], signals: Sequence[Signal]) -> Case:
     """The case of a recorded turn with all the next states known of it."""
     after = [message for state in sorted(followed, key=lambda state: state.n) for message in state.messages]
-    return Case(tuple(turn.messages), turn.reply, tuple(after), tuple(history), tuple(signals))
+    return Case(tuple(turn.messages), turn.reply, tuple(after), signals=tuple(signals))
+
+
+def in_session(case: Case, turn: str, turns: Sequence[TurnRecorded]) -> Case:
+    """The case with what the other turns of its session say."""
+    return replace(case, history=history_of(turn, turns), later=later_than(turn, turns))
 
 
 def scored(

@@ -12,8 +12,7 @@ from drivetrain.judge import joins
 from drivetrain.judge.chain import Chain, Judgement
 from drivetrain.judge.meters import Meters
 from drivetrain.judge.sessions import Session, Sessions
-from drivetrain.judge.sources.base import Case, observations
-from drivetrain.judge.sources.environment import needs_history
+from drivetrain.judge.sources.base import Case
 
 
 class _NotYet(RuntimeError):
@@ -66,10 +65,10 @@ class Judge:
         session = Session.of(followed)
         signals = await self._sessions.signals(session)
         nameless = any(signal.kind == "feedback" and signal.turn is None for signal in signals)
-        looks_back = self._chain.reads_history or needs_history(observations(tuple(followed.messages)))
+        looks_back = self._chain.looks_back(joins.case_of(followed, signals))
         turns = await self._kept(session) if nameless or looks_back else []
         about = [signal for signal in signals if joins.concerns(signal, followed.turn, turns)]
-        case = joins.case_of(followed, about, joins.history_of(followed.turn, turns))
+        case = joins.in_session(joins.case_of(followed, about), followed.turn, turns)
         return await self._score(followed, followed.n, case, followed.trainable)
 
     async def _feedback(self, signal: Signal) -> None:
@@ -78,7 +77,7 @@ class Judge:
         followed = await self._sessions.followed(session, turn.turn)
         signals = _with(signal, await self._sessions.signals(session))
         about = [other for other in signals if joins.concerns(other, turn.turn, turns)]
-        case = joins.case_of_turn(turn, followed, about, joins.history_of(turn.turn, turns))
+        case = joins.in_session(joins.case_of_turn(turn, followed, about), turn.turn, turns)
         await self._sessions.store([await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn))])
 
     async def _outcome(self, signal: Signal) -> None:
@@ -91,7 +90,7 @@ class Judge:
             if not joins.concerns(signal, turn.turn, turns):
                 continue
             followed = await self._sessions.followed(session, turn.turn)
-            case = joins.case_of_turn(turn, followed, about, joins.history_of(turn.turn, turns))
+            case = joins.in_session(joins.case_of_turn(turn, followed, about), turn.turn, turns)
             events.append(await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn)))
         if signal.rollout is not None:
             events.append(joins.rollout_scored(signal, turns, at=self._clock()))

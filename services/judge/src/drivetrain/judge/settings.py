@@ -49,6 +49,28 @@ class ModelSettings(Section):
         return self
 
 
+SOURCES = ("feedback", "outcome", "environment", "model", "reaction")
+"""Every source by name, strong to weak: the default precedence."""
+
+
+class OutcomeSettings(Section):
+    """How the outcome of a rollout is credited to its turns."""
+
+    credit: Literal["uniform", "discounted", "step"] = Field(
+        "uniform", description="all of it to each turn; less to earlier ones; all, and the turn's own votes beside it"
+    )
+    gamma: float = Field(0.95, gt=0, le=1, description="`discounted`: the share left for each main turn further back")
+    coef: float = Field(0.5, ge=0, le=10, description="`step`: what the mean of the turn's own votes counts beside it")
+
+
+class EnvironmentSettings(Section):
+    """What tool results are worth."""
+
+    recovery: float = Field(
+        0.5, ge=0, le=1, description="credit for another action that works after one that failed; 0 gives none"
+    )
+
+
 class JudgeSettings(Settings):
     """Judges turns: consumes next states and signals, publishes scores."""
 
@@ -58,4 +80,22 @@ class JudgeSettings(Settings):
         60.0, ge=1, le=3600, description="seconds of silence after which a turn is given to another replica"
     )
     turn_wait_s: float = Field(10.0, ge=0, le=600, description="how long a signal waits for its turn to be recorded")
+    precedence: tuple[str, ...] = Field(SOURCES, description="the sources that are asked, strong to weak, by name")
+    outcome: OutcomeSettings = OutcomeSettings()
+    environment: EnvironmentSettings = EnvironmentSettings()
     model: ModelSettings = ModelSettings()
+
+    @field_validator("precedence")
+    @classmethod
+    def _known(cls, precedence: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [name for name in precedence if name not in SOURCES]:
+            raise ValueError(f"unknown source {unknown[0]!r}: the sources are {', '.join(SOURCES)}")
+        if len(set(precedence)) < len(precedence) or not precedence:
+            raise ValueError("name each source that is to be asked once, and at least one")
+        return precedence
+
+    @model_validator(mode="after")
+    def _asked(self) -> "JudgeSettings":
+        if self.model.enabled and "model" not in self.precedence:
+            raise ValueError("model.enabled needs a place for model in precedence")
+        return self

@@ -7,8 +7,6 @@ import msgspec
 
 from drivetrain.judge.chain import Chain, Judgement
 from drivetrain.judge.evaluation.labelled import Labelled
-from drivetrain.judge.sources.base import observations
-from drivetrain.judge.sources.environment import needs_history
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -32,7 +30,7 @@ async def measure(
 
     async def one(turn: Labelled) -> Judged:
         async with slots:
-            case = turn.case(chain.reads_history or needs_history(observations(tuple(turn.next))))
+            case = turn.case(chain.looks_back(turn.case(with_history=False)))
             began = clock()
             judgement = await chain.judge(case)
             return judged(turn, judgement, clock() - began)

@@ -1,12 +1,15 @@
 """What a source is given, what it answers, and how it says that it could not."""
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar
 
 from drivetrain.common.events import Message, Signal, Vote
 from drivetrain.judge.text import content_text, texts_of
+from drivetrain.judge.votes import latest
 
 EVIDENCE = 400
 """Characters of a quoted span."""
@@ -32,8 +35,8 @@ class Opinion:
 class Case:
     """One turn to judge: what came before the reply, the reply, all that the world sent after it, and signals.
 
-    `before` are the messages that the reply answered, `history` those of earlier turns (only loaded when a rule
-    needs them).
+    `before` are the messages that the reply answered, `history` those of earlier turns (only loaded when a source
+    looks back), `later` the number of main turns of the session recorded after this one (0 unless loaded).
     """
 
     before: tuple[Message, ...]
@@ -41,6 +44,7 @@ class Case:
     after: tuple[Message, ...] = ()
     history: tuple[Message, ...] = ()
     signals: tuple[Signal, ...] = ()
+    later: int = 0
 
     @cached_property
     def observations(self) -> list[str]:
@@ -58,19 +62,32 @@ class Case:
         return [text for text in texts_of((*self.history, *self.before), "user") if not _SHELL_OUTPUT.match(text)]
 
 
-class Source(Protocol):
-    """One kind of evidence. `name` is its place in the precedence; a `costly` one is not asked in vain."""
+class Source(ABC):
+    """One kind of evidence, in a file of its own. A source gives its `name` and its `judge`; the rest has defaults that
+    suit most.
 
-    name: str
-    costly: bool
+    name: its place in the precedence. costly: it is not asked in vain, once a stronger source has decided.
+    final: it decides also with a vote of 0. within: how several votes of it become one value.
+    adds: the coefficient with which the mean of the weaker sources' votes is added to its own value.
+    """
 
+    name: ClassVar[str]
+    costly: ClassVar[bool] = False
+    final: ClassVar[bool] = False
+    within: Callable[[Sequence[float]], float] = staticmethod(latest)
+    adds: float = 0.0
+
+    def looks_back(self, case: Case) -> bool:
+        """Whether it wants the session's earlier and later turns too, which cost a read."""
+        return False
+
+    @abstractmethod
     async def judge(self, case: Case) -> Opinion:
         """This source's opinion of a turn.
 
         Raises:
             NoScore: it should have one, and failed to form it.
         """
-        ...
 
 
 def observations(messages: tuple[Message, ...]) -> list[str]:

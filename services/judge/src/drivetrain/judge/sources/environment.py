@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from drivetrain.common.events import Vote
-from drivetrain.judge.sources.base import Case, Opinion, observations, quote
+from drivetrain.judge.sources.base import Case, Opinion, Source, observations, quote
 from drivetrain.judge.text import bounded
+from drivetrain.judge.votes import worst
 
 
 class Rule(NamedTuple):
@@ -71,11 +72,17 @@ ERRORS: tuple[Rule, ...] = (
 Tests = Literal["failed", "passed"]
 
 
-class Environment:
+class Environment(Source):
     """One vote per tool result, with the line that it relied on."""
 
     name = "environment"
-    costly = False
+    within = staticmethod(worst)
+
+    def __init__(self, recovery: float = 0.5) -> None:
+        self._recovery = recovery
+
+    def looks_back(self, case: Case) -> bool:
+        return needs_history(case.observations)
 
     async def judge(self, case: Case) -> Opinion:
         earlier = observations((*case.history, *case.before))

@@ -3,14 +3,14 @@
 from drivetrain.common.events import Signal, Vote
 from drivetrain.judge.hints import directives
 from drivetrain.judge.reading import read
-from drivetrain.judge.sources.base import Case, Opinion, quote
+from drivetrain.judge.sources.base import Case, Opinion, Source, quote
 
 
-class Feedback:
+class Feedback(Source):
     """Votes with the value given, or with what the text says; the text's directives are hints."""
 
     name = "feedback"
-    costly = False
+    final = True
 
     async def judge(self, case: Case) -> Opinion:
         given = sorted((s for s in case.signals if s.kind == "feedback"), key=lambda signal: signal.at)
@@ -21,6 +21,6 @@ class Feedback:
 def _vote(signal: Signal, case: Case) -> Vote | None:
     if signal.value is not None:
         evidence = f"value {signal.value:g}" + (f": {signal.text}" if signal.text else "")
-        return Vote(source="feedback", value=signal.value, evidence=quote(evidence))
+        return Vote(source=Feedback.name, value=signal.value, evidence=quote(evidence))
     verdict = read(signal.text, case.asked).verdict
-    return Vote(source="feedback", value=verdict, evidence=quote(signal.text)) if verdict else None
+    return Vote(source=Feedback.name, value=verdict, evidence=quote(signal.text)) if verdict else None

@@ -17,7 +17,7 @@ from drivetrain.judge import meters
 from drivetrain.judge.endpoint import Endpoint, Unavailable
 from drivetrain.judge.limits.cache import Cache
 from drivetrain.judge.settings import ModelSettings
-from drivetrain.judge.sources.base import Case, NoScore, Opinion, quote
+from drivetrain.judge.sources.base import Case, NoScore, Opinion, Source, quote
 from drivetrain.judge.sources.prompt import VOTE, material, messages_for
 from drivetrain.judge.votes import enough, majority
 
@@ -28,17 +28,21 @@ class _Ballot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hint: str | None = None
 
 
-class ModelJudge:
+class ModelJudge(Source):
     """See the module."""
 
     name = "model"
     costly = True
+    within = staticmethod(majority)
 
     def __init__(self, settings: ModelSettings, endpoint: Endpoint) -> None:
         self._settings = settings
         self._endpoint = endpoint
         self._known: Cache[Opinion] = Cache(settings.cache_size)
         self._secret = secrets.token_bytes(16)
+
+    def looks_back(self, case: Case) -> bool:
+        return bool(case.after)
 
     async def judge(self, case: Case) -> Opinion:
         """The votes of the model on a turn that has a next state; nothing is asked about one without.

@@ -1,20 +1,37 @@
-"""The verifier's outcome of a rollout, credited alike to each of its turns."""
+"""The verifier's outcome of a rollout, credited to its turns."""
 
 from drivetrain.common.events import Vote
-from drivetrain.judge.sources.base import Case, Opinion, quote
+from drivetrain.judge.sources.base import Case, Opinion, Source, quote
 
 
-class Outcome:
-    """Votes with the outcome in [-1, 1]; an outcome without a value (the machine failed) says nothing."""
+class Outcome(Source):
+    """Votes with the outcome in [-1, 1]; an outcome without a value (the machine failed) says nothing.
+
+    A turn is credited with `gamma` to the power of the number of main turns that came later (1: all turns alike), and
+    with `coef` times the mean of its own votes on top.
+    """
 
     name = "outcome"
-    costly = False
+    final = True
+
+    def __init__(self, gamma: float = 1.0, coef: float = 0.0) -> None:
+        self._gamma = gamma
+        self.adds = coef
+
+    def looks_back(self, case: Case) -> bool:
+        return self._gamma < 1 and any(signal.kind == "outcome" for signal in case.signals)
 
     async def judge(self, case: Case) -> Opinion:
+        weight = self._gamma**case.later
         told = sorted((s for s in case.signals if s.kind == "outcome"), key=lambda signal: signal.at)
         return Opinion(
             tuple(
-                Vote(source="outcome", value=s.value, evidence=quote(f"{s.reason or 'outcome'} {s.value:g} {s.text}"))
+                Vote(
+                    source=self.name,
+                    value=s.value,
+                    weight=weight,
+                    evidence=quote(f"{s.reason or 'outcome'} {s.value:g} {s.text}"),
+                )
                 for s in told
                 if s.value is not None
             )

@@ -3,19 +3,18 @@
 from drivetrain.common.events import Vote
 from drivetrain.judge.hints import directives
 from drivetrain.judge.reading import read
-from drivetrain.judge.sources.base import Case, Opinion, quote
+from drivetrain.judge.sources.base import Case, Opinion, Source, quote
 
 
-class Reaction:
+class Reaction(Source):
     """Votes +1, -1, or 0 for a message that says nothing of the reply. An objection's directives are hints."""
 
     name = "reaction"
-    costly = False
 
     async def judge(self, case: Case) -> Opinion:
         if not case.said:
             return Opinion()
         text = "\n".join(case.said)
         reading = read(text, case.asked)
-        vote = Vote(source="reaction", value=reading.verdict, evidence=quote(reading.evidence or text))
+        vote = Vote(source=self.name, value=reading.verdict, evidence=quote(reading.evidence or text))
         return Opinion((vote,), tuple(directives(text, case.asked)) if reading.verdict < 0 else ())
