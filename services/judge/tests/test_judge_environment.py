@@ -1,4 +1,8 @@
-"""Tool results as harnesses send them."""
+"""Tool results as real harnesses send them: what is a failure, and what only contains the word."""
+
+import json
+import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -6,77 +10,223 @@ from hypothesis import strategies as st
 
 from drivetrain.common.events import Message
 from drivetrain.judge.sources.base import Case
-from drivetrain.judge.sources.environment import Environment, needs_history
+from drivetrain.judge.sources.environment import Environment
 
 REPLY: Message = {"role": "assistant", "content": ""}
-FAILED = "FAILED tests/test_a.py::test_x - assert 1 == 2\n===== 1 failed, 3 passed in 0.12s ====="
-PASSED = "============ 4 passed in 0.10s ============"
 
 
-def tool(text: str) -> Message:
-    return {"role": "tool", "tool_call_id": "c", "content": text}
+def tool(text: str, **fields: Any) -> Message:
+    return {"role": "tool", "tool_call_id": "c", "content": text, **fields}
 
 
-async def votes(*texts: str, before: tuple[str, ...] = ()) -> list[tuple[float, str]]:
-    case = Case(tuple(tool(text) for text in before), REPLY, tuple(tool(text) for text in texts))
-    return [(vote.value, vote.evidence) for vote in (await Environment().judge(case)).votes]
+def call(name: str, **arguments: Any) -> Message:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+
+
+async def votes(*after: Message, reply: Message = REPLY) -> list[tuple[float, str]]:
+    return [(vote.value, vote.evidence) for vote in (await Environment().judge(Case((), reply, after))).votes]
 
 
 @pytest.mark.parametrize(
     ("text", "evidence"),
     [
-        ("<returncode>2</returncode>\n<output>ls: cannot access</output>", "exit code 2"),
-        ("Process exited with code 127", "exit code 127"),
-        ('{"output": "", "exit_code": 1}', "exit code 1"),
-        ("Exit code: 1\nboom", "exit code 1"),
-        ("Traceback (most recent call last):\n  File x\nKeyError: 'a'", "Traceback (most recent call last):"),
-        ("  x = 1\nSyntaxError: invalid syntax", "SyntaxError: invalid syntax"),
-        ("bash: foo: command not found", "bash: foo: command not found"),
-        ("cat: a.txt: No such file or directory", "cat: a.txt: No such file or directory"),
-        ("fatal: not a git repository", "fatal: not a git repository"),
-        ('{"error": "element not found"}', '"error": "element'),
-        ("error: patch does not apply", "error: patch does not apply"),
-        ("Command timed out after 30 s", "Command timed out after 30 s"),
-        (FAILED, "===== 1 failed, 3 passed in 0.12s ====="),
-        ("Tests:       1 failed, 5 passed, 6 total", "Tests:       1 failed, 5 passed, 6 total"),
-        ("--- FAIL: TestAdd (0.00s)\nFAIL", "--- FAIL: TestAdd (0.00s)"),
-        ("test result: FAILED. 1 passed; 1 failed", "test result: FAILED. 1 passed; 1 failed"),
+        ("<returncode>2</returncode>\n<output>\nls: cannot access 'x': No such file\n</output>",
+        "exit code 2: ls: cannot"),
+        ("Chunk ID: ab12\nWall time: 0.1 seconds\nProcess exited with code 127\nOutput:\nsh: 1: jqq: not found",
+        "127"),
+        ('{"output": "boom", "exit_code": 1, "error": null}', "exit code 1: boom"),
+        ('{"returncode": -1, "output": "", "exception_info": "Command timed out after 3 seconds"}', "exit code -1"),
+        ("Exit code 1\nboom", "exit code 1: boom"),
+        ("boom\n\nCommand exited with code 3", "exit code 3: boom"),
+        ("Command: ./x\nDirectory: (root)\nOutput: boom\nError: (none)\nExit Code: 4\nSignal: (none)",
+        "exit code 4: boom"),
+        ("boom\n[Python interpreter: /usr/bin/python]\n[The command completed with exit code 5.]",
+        "exit code 5: boom"),
+        ("boom\nExit code: 6", "exit code 6: boom"),
+        ("命令输出\n退出码：7", "exit code 7: 命令输出"),
     ],
-)
-async def test_failures_vote_against_the_turn(text: str, evidence: str) -> None:
-    ((value, seen),) = await votes(text)
+)  # fmt: skip
+async def test_exit_codes_in_the_forms_of_each_harness(text: str, evidence: str) -> None:
+    ((value, seen),) = await votes(tool(text))
     assert value == -1
-    assert seen.startswith(" ".join(evidence.split()))
+    assert evidence in seen
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "README.md\nsrc\ntests",
+        "Chunk ID: ab12\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\nerror: none, all is well",
         "<returncode>0</returncode>\n<output>Traceback (most recent call last): in an old log</output>",
-        '{"error": null, "result": 3}',
-        "No errors were found.",
-        "The weather in Oslo: 4 degrees",
-        PASSED,
+        '{"output": "2026-01-01 ERROR disk: Error: full", "exit_code": 0, "error": null}',
+        "ERROR in a log\n[The command completed with exit code 0.]",
+        "Output: fatal: this is a quotation\nExit Code: 0",
     ],
 )
+async def test_a_command_that_succeeded_may_print_what_it_likes(text: str) -> None:
+    assert [value for value, _ in await votes(tool(text))] == [0]
+
+
+async def test_nothing_but_a_missing_program_is_a_failure_whatever_the_pipe_says() -> None:
+    piped = "<returncode>0</returncode>\n<output>\nbash: line 1: factors: command not found\n</output>"
+    assert (await votes(tool(piped)))[0] == (-1, "bash: line 1: factors: command not found")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # shells, in two languages
+        "bash: foo: command not found", "zsh: command not found: foo", "sh: 1: foo: not found",
+        "bash: 行 1: foo: 未找到命令", "cat: a.txt: No such file or directory", "cat: a.txt: 没有那个文件或目录",
+        "rm: cannot remove 'x': Permission denied", "mkdir: 无法创建目录 “/opt/x”: 权限不够",
+        "mkdir: cannot create directory 'x': File exists", "cp: write error: No space left on device",
+        "'foo' is not recognized as an internal or external command,\noperable program or batch file.",
+        "usage: todo [-h] {add,list}\ntodo: error: argument command: invalid choice: 'done'",
+        "make: *** No rule to make target 'x'.  Stop.", 'npm ERR! Missing script: "build"',
+        "Command timed out after 30 s", "Killed", "Segmentation fault (core dumped)",
+        # languages and compilers
+        "Traceback (most recent call last):\n  File \"x.py\", line 1\nKeyError: 'a'",
+        "  x = 1\n      ^\nSyntaxError: invalid syntax", "Uncaught TypeError: x is not a function\n    at main.js:1:1",
+        'Exception in thread "main" java.lang.NullPointerException\n\tat A.main(A.java:3)',
+        "main.c:7:5: error: expected ';' before 'while'\n    7 |     while",
+        "error[E0277]: the trait bound is not satisfied",
+        "src/a.ts(3,5): error TS2322: Type 'string' is not assignable", "./main.go:4:2: undefined: x",
+        "panic: runtime error: index out of range\n\ngoroutine 1 [running]:",
+        "Greeter.java:7: error: cannot find symbol",
+        "/usr/bin/ld: main.o: undefined reference to `f'\ncollect2: error: ld returned 1 exit status",
+        "thread 'main' panicked at src/main.rs:2:5:\nboom", "PHP Fatal error:  Uncaught Error: x",
+        "Error: in prepare, no such table: invoices",
+        "fatal: not a git repository (or any parent up to mount point /)",
+        # patches and edits
+        "error: patch does not apply", "Hunk #1 FAILED at 12.\n1 out of 1 hunk FAILED",
+        "error: corrupt patch at line 8",
+        "<tool_use_error>String to replace not found in file.</tool_use_error>", "No match found for old_str in a.py",
+        "Failed to find expected lines in a.py:\n    def f():", "CONFLICT (content): Merge conflict in a.py",
+        "File has not been read yet. Read it first before writing to it.",
+        # the network
+        "curl: (7) Failed to connect to 127.0.0.1 port 1: Connection refused", "HTTP/1.1 503 Service Unavailable",
+        "Request failed with status code 404", "404 Not Found", "curl: (22) The requested URL returned error: 404",
+        "net::ERR_CONNECTION_REFUSED at http://localhost:1/",
+        "ssh: Could not resolve hostname x: Name or service not known",
+        '{"status": 404, "body": "no such page"}', '{"statusCode": 500}',
+        '{"status_code": 401, "text": "log in first"}',
+        # tools
+        '{"error": "element not found"}', '{"error": {"code": "missing", "message": "\'city\' is required"}}',
+        '{"success": false, "message": "action must be one of play, pause"}', '{"ok": false}',
+        '{"code": 400, "msg": "参数错误"}',
+        '{"status": "declined", "reason": "insufficient_funds"}', '{"result": "Error: no route"}',
+        "Error executing tool query: incomplete input", "unknown tool: set_light", "Tool 'browser_back' not found",
+        "Invalid arguments for tool f: day must match ^\\d+$", "Error: 'ana' is not a valid e-mail address",
+        "No booking with id B-77. Use find_booking first.", "Missing required parameter: city",
+        "[ERROR] quota exceeded",
+        "预订失败：场次不存在", "未知的设备：bedroom_ac，可用设备：ac_1", "错误：找不到元素 e40，请重新获取页面快照",
+        "参数错误：day 必须是日期",
+        "Unable to send the message", "Access denied", "MCP error -32602: Input validation error",
+        # browsers, phones and desktops
+        "Error: Ref e99 not found in the current page snapshot.",
+        "TimeoutError: locator.click: Timeout 5000ms exceeded.",
+        "Element with index 12 does not exist", "Error: element is outside of the viewport",
+        "Tapped (540, 2010). The screen did not change.", "已点击 (540, 2010)，屏幕没有变化",
+        "Page URL: https://a.example/hours\nPage Title: 404 - page not found",
+        "Page URL: https://a.example/login\n- alert: The user name or password is wrong.\n- textbox \"User\" [ref=e3]",
+        "Page URL: https://a.example/\n- textbox [ref=e6]\n- text: Please enter a valid phone number.",
+        "登录\n提示：验证码错误，请重新输入",
+        "页面网址：https://a.example/\n- 提示：请填写姓名\n- 按钮“提交” [ref=e1]",
+        "StaleElementReferenceException: stale element reference",
+    ],
+)  # fmt: skip
+async def test_failures_vote_against_the_turn(text: str) -> None:
+    ((value, seen),) = await votes(tool(text))
+    assert value == -1
+    assert seen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "README.md\nsrc\ntests", "No errors were found.", "The weather in Oslo: 4 degrees", "", "6.5", "ok",
+        '{"error": null, "result": 3}', '{"errors": [], "data": {"name": "error log"}}',
+        '{"is_error": false, "value": 0}',
+        '{"status": 200, "body": "all errors are logged"}', '{"status": "open", "title": "Lift failed"}',
+        '{"code": 0}',
+        '[{"id": 12, "title": "Error when saving"}, {"id": 15, "title": "Error 500 after login"}]',
+        '{"results": [{"title": "Why the bridge failed: an error"}], "error": null}', '{"matches": []}',
+        '{"flights": []}',
+        '{"城市": "深圳", "天气": "多云"}', '{"total": 2, "items": ["语音识别错误率的下界"]}',
+        'Page URL: https://news.example/\n- link "Error in tax software costs town millions" [ref=e3]',
+        "窗口：错误报告。3 个项目：一月.docx、二月.docx",
+        "Scrolled by 900. Visible: Reviews (127), 'Terrible, failed after a day'",
+        "Success: no issues found in 2 source files", "0 errors, 0 warnings", "1 file left unchanged",
+        "Done in 1.2 s (0 failed)", "Action result: typed 'Rome' into element 8.", "No results.", "没有安装",
+    ],
+)  # fmt: skip
 async def test_a_normal_result_is_information(text: str) -> None:
-    assert [value for value, _ in await votes(text)] == [0]
+    assert [value for value, _ in await votes(tool(text))] == [0]
 
 
-async def test_tests_that_pass_after_they_failed_are_progress() -> None:
-    assert [value for value, _ in await votes(PASSED, before=(FAILED,))] == [1]
-    assert [value for value, _ in await votes(PASSED, before=(FAILED, "edited", PASSED))] == [0]
-    assert needs_history(["written", PASSED])
-    assert not needs_history([FAILED, "written"])
+CONTENTS = [
+    "# shop\n\nA cart.\n\n## Known errors\n\nError: cart is empty\n",
+    "import sys\n\n\ndef main():\n    raise ValueError('no such file')\n\nError: x",
+    "09:14 ERROR mail: connection refused\n09:20 INFO queue drained",
+    "6:Traceback (most recent call last):\n7-  File \"/app/mail.py\", line 41",
+    "== 1 failed, 3 passed in 0.1s ==\nHow a failed run of pytest ends.\n\nsee also\n- exit codes\n- Error: lines",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CONTENTS)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        call("bash", command="cat README.md"),
+        call("exec_command", cmd="cd docs && grep -n -A4 Traceback app.log | head -5"),
+        call("read_file", path="README.md"),
+        call("shell", command=["bash", "-lc", "sed -n 1,20p notes.md"]),
+        {"role": "assistant", "content": "```mswea_bash_command\ncat notes.md\n```"},
+        {"role": "assistant", "content": '{"plan": "look", "commands": [{"keystrokes": "tail -5 notes.md\\n"}]}'},
+    ],
+)
+async def test_what_a_file_contains_is_no_error_of_reading_it(reply: Message, text: str) -> None:
+    assert [value for value, _ in await votes(tool(text), reply=reply)] == [0]
+    missing = tool("cat: notes.md: No such file or directory")
+    assert [value for value, _ in await votes(missing, reply=reply)] == [-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("grep -rn kafka .", "\n\nCommand exited with code 1"),
+        ("command -v ffmpeg", '{"output": "", "exit_code": 1, "error": null}'),
+        ("diff a b", "1c1\n< a\n---\n> b\nExit code: 1"),
+        ("ls CHANGELOG* 2>/dev/null", "(no output)\n\nCommand exited with code 2"),
+    ],
+)
+async def test_a_search_without_a_find_is_information(command: str, text: str) -> None:
+    assert [value for value, _ in await votes(tool(text), reply=call("bash", command=command))] == [0]
+    assert [value for value, _ in await votes(tool(text), reply=call("bash", command="./deploy.sh"))] == [-1]
 
 
 async def test_every_parallel_result_has_its_vote() -> None:
-    assert [value for value, _ in await votes("fine", "bash: x: command not found", "fine too")] == [0, -1, 0]
+    results = (tool("fine"), tool("bash: x: command not found"), tool("fine too"))
+    assert [value for value, _ in await votes(*results)] == [0, -1, 0]
+    assert (await Environment().judge(Case((), REPLY))).votes == ()
 
 
-async def test_shell_output_sent_as_the_user_is_no_reaction() -> None:
-    case = Case((), REPLY, ({"role": "user", "content": "<returncode>1</returncode>\n<output>too long</output>"},))
+async def test_a_message_that_is_marked_as_an_error_is_one() -> None:
+    assert [value for value, _ in await votes(tool("whatever it was", is_error=True))] == [-1]
+    assert [value for value, _ in await votes(tool("whatever it was", is_error=False))] == [0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<returncode>1</returncode>\n<output>too long</output>",
+        "New Terminal Output:\n\ndev@box:/repo$ zstdx a.log\nbash: zstdx: command not found\ndev@box:/repo$ ",
+        "Action result: could not type into element 5, it is a <div>.\nCurrent URL: https://fly.example/",
+        "Observation: Error: element not found",
+    ],
+)
+async def test_output_sent_as_the_user_is_no_reaction(text: str) -> None:
+    case = Case((), REPLY, ({"role": "user", "content": text},))
     assert [vote.value for vote in (await Environment().judge(case)).votes] == [-1]
     assert case.said == []
 
@@ -84,4 +234,26 @@ async def test_shell_output_sent_as_the_user_is_no_reaction() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=1000))
 async def test_any_output_can_be_read(text: str) -> None:
-    assert all(value in (-1, 0, 1) and len(evidence) <= 400 for value, evidence in await votes(text))
+    assert all(value in (-1, 0, 1) and len(evidence) <= 400 for value, evidence in await votes(tool(text)))
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=9)
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    fields = st.sampled_from(["error", "status", "output", "exit_code", "code"])
+    return st.lists(inner, max_size=3) | st.dictionaries(fields, inner, max_size=3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.recursive(LEAVES, nested, max_leaves=12))
+async def test_any_json_can_be_read(value: Any) -> None:
+    read = await votes(tool(json.dumps(value)), reply=call("bash", command=value, commands=value))
+    assert all(found in (-1, 0, 1) for found, _ in read)
+
+
+@pytest.mark.parametrize("text", ["error " * 60_000, "a: " * 90_000, "\n" * 200_000, "{" * 100_000, "失败" * 90_000])
+async def test_a_huge_output_is_read_in_bounded_time(text: str) -> None:
+    started = time.process_time()
+    await votes(tool(text))
+    assert time.process_time() - started < 1

@@ -14,9 +14,15 @@ from drivetrain.judge.votes import latest
 EVIDENCE = 400
 """Characters of a quoted span."""
 
-_SHELL_OUTPUT = re.compile(
-    r"\s*(?:<returncode>|<output>|observation:|\[?tool[ _]result|<tool_response>|exit code:)", re.I
+_AS_USER = re.compile(
+    r"\s*(?:<(?:returncode|output|tool_response|observation|stdout|stderr|exit_?code)>"
+    r"|(?:observation|exit code|new terminal output|current terminal (?:state|screen)|terminal output|command output"
+    r"|execution result|tool (?:result|output|response)|action result|操作结果|执行结果|终端输出|命令输出)"
+    r"s?\b ?(?:of \[.*\])?[:：]"
+    r"|\[?tool[ _]result)",
+    re.IGNORECASE,
 )
+"""How results begin in harnesses that send them as the user."""
 
 
 class NoScore(RuntimeError):
@@ -54,12 +60,12 @@ class Case:
     @cached_property
     def said(self) -> list[str]:
         """What a person wrote after the reply."""
-        return [text for text in texts_of(self.after, "user") if not _SHELL_OUTPUT.match(text)]
+        return [text for text in texts_of(self.after, "user") if not _AS_USER.match(text)]
 
     @cached_property
     def asked(self) -> list[str]:
         """What a person wrote that the reply answered."""
-        return [text for text in texts_of((*self.history, *self.before), "user") if not _SHELL_OUTPUT.match(text)]
+        return [text for text in texts_of((*self.history, *self.before), "user") if not _AS_USER.match(text)]
 
 
 class Source(ABC):
@@ -90,16 +96,15 @@ class Source(ABC):
         """
 
 
+def is_observation(message: Message) -> bool:
+    """Whether a message is what a tool returned; harnesses without tool calls send it as the user."""
+    role = message.get("role")
+    return role in ("tool", "function") or (role == "user" and _AS_USER.match(content_text(message)) is not None)
+
+
 def observations(messages: tuple[Message, ...]) -> list[str]:
     """The texts of tool results among messages, in order."""
-    return [
-        text
-        for message in messages
-        if (text := content_text(message))
-        and (
-            message.get("role") in ("tool", "function") or (message.get("role") == "user" and _SHELL_OUTPUT.match(text))
-        )
-    ]
+    return [text for message in messages if is_observation(message) and (text := content_text(message))]
 
 
 def quote(text: str) -> str:
