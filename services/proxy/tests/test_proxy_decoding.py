@@ -48,7 +48,12 @@ def test_pieces_join_to_the_whole_decode(family: str, seeds: list[int], sizes: l
     ids = [pool[seed % len(pool)] for seed in seeds]
     decoder = Decoder(template.tokenizer, frozenset(), template.marker_ids)
     shown = "".join(decoder.feed(portion) for portion in portions(ids, sizes)) + decoder.finish()
-    assert as_said(shown) == template.decode(ids)
+    whole = template.decode(ids)
+    # With a token for each byte, a broken character takes the bytes before it along, which were shown by then
+    if "\ufffd" in whole and "<0x00>" in template.tokenizer.get_vocab():
+        assert "\ufffd" in shown
+    else:
+        assert as_said(shown) == whole
 
 
 @pytest.mark.parametrize("family", FAMILIES)

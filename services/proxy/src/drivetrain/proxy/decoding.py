@@ -37,7 +37,7 @@ class Decoder:
 
     def _step(self, token: int) -> str:
         self._held.append(token)
-        text: str | None = self._stream.step(self._backend, token)
+        text = self._streamed(token)
         if text is None:
             return ""
         self._last, self._held = self._held, []
@@ -45,6 +45,16 @@ class Decoder:
             return text.translate(_FORGED)
         before = text.removesuffix(self._decode([token]))
         return before.translate(_FORGED) + self._special[token]
+
+    def _streamed(self, token: int) -> str | None:
+        """The text that a token completes. Bytes that make no character can change what tokenizers with a token for
+        each byte say of the bytes before, which are shown already: then what is held speaks for itself."""
+        try:
+            text: str | None = self._stream.step(self._backend, token)
+        except Exception:  # noqa: BLE001  its own type cannot be imported
+            self._stream = DecodeStream(skip_special_tokens=False)
+            text = self._decode(self._held)
+        return text
 
     def _decode(self, ids: list[int]) -> str:
         return str(self._backend.decode(ids, skip_special_tokens=False))
