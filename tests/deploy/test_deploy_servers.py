@@ -41,7 +41,7 @@ def test_valkey_answers_with_its_configuration(tmp_path: Path) -> None:
         answer = b""
         while answer.count(b"\r\n") < 10:
             answer += connection.recv(4096)
-    assert b"volatile-lru" in answer
+    assert b"noeviction" in answer
     assert answer.endswith(b"$4\r\nsave\r\n$0\r\n\r\n")
 
 

@@ -59,6 +59,13 @@ def test_policies_can_come_from_the_environment() -> None:
         ({"DRIVETRAIN_PROXY_CONSENT": "maybe"}, "consent"),
         ({"DRIVETRAIN_PROXY_ROUTING__MAX_IN_FLIGHT": "0"}, "max_in_flight"),
         ({"DRIVETRAIN_PROXY_MODEL": ""}, "model"),
+        ({"DRIVETRAIN_PROXY_LISTEN__HOST": "127.0.0.1,0.0.0.0"}, "0.0.0.0 is open to other machines"),
+        ({"DRIVETRAIN_PROXY_LISTEN__HOST": "example.org"}, "drivetrain keys add"),
+        ({"DRIVETRAIN_PROXY_LISTEN__HOST": ""}, "listen.unix"),
+        ({"DRIVETRAIN_PROXY_LISTEN__CERTIFICATE": "c.pem"}, "belong together"),
+        ({"DRIVETRAIN_PROXY_REDACTION__PATTERNS": "api-keys"}, "unknown: api-keys"),
+        ({"DRIVETRAIN_PROXY_REDACTION__CUSTOM__MINE": "("}, "no regular expression"),
+        ({"DRIVETRAIN_PROXY_REDACTION__CUSTOM__MINE": "x*"}, "empty text"),
         ({"DRIVETRAIN_PROXY_POLICIES": '{"a": {"model": "m", "replicas": "http://a"}}'}, "model and policies exclude"),
         ({"DRIVETRAIN_PROXY_POLICIES": '{"A b": {"model": "m", "replicas": "http://a"}}'}, "policies"),
         ({"DRIVETRAIN_PROXY_POLICIES": '{"a": {"model": "m"}}'}, "policies.a.replicas"),
@@ -67,6 +74,19 @@ def test_policies_can_come_from_the_environment() -> None:
 def test_mistakes_are_named(bad: dict[str, str], words: str) -> None:
     with pytest.raises(BadSettings, match=words):
         resolve(ProxySettings, "proxy", [], ONE | bad)
+
+
+@pytest.mark.parametrize(
+    "closed",
+    [
+        {"DRIVETRAIN_PROXY_ACCESS__OPEN": "true"},
+        {"DRIVETRAIN_PROXY_ACCESS__KEYS": "keys.toml"},
+        {"DRIVETRAIN_PROXY_LISTEN__HOST": "::1, localhost"},
+    ],
+)
+def test_other_machines_are_served_with_keys_or_where_the_operator_says_so(closed: dict[str, str]) -> None:
+    settings = resolve(ProxySettings, "proxy", [], ONE | {"DRIVETRAIN_PROXY_LISTEN__HOST": "0.0.0.0"} | closed)
+    assert settings.listen.beyond == ([] if "DRIVETRAIN_PROXY_LISTEN__HOST" in closed else ["0.0.0.0"])
 
 
 def test_replicas_of_the_short_form_say_nothing_beside_a_table() -> None:

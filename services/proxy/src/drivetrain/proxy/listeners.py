@@ -1,7 +1,6 @@
 """Where the proxy listens: TCP with or without TLS, and unix sockets, several at once."""
 
 import asyncio
-import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
@@ -15,34 +14,9 @@ from drivetrain.common.telemetry.admin import Server, listen, uvicorn_config
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.access.protocol import Patience, bounded
 from drivetrain.proxy.access.sockets import SocketPath
-from drivetrain.proxy.settings import AccessSettings, ListenSettings
+from drivetrain.proxy.settings import ListenSettings
 
 _log = get_logger("listener")
-
-
-def require_keys(listening: ListenSettings, access: AccessSettings) -> None:
-    """Nobody may reach the proxy from another machine without a key, unless the operator says so.
-
-    Raises:
-        CannotStart: an address beyond this machine, and neither a keys file nor `access.open`.
-    """
-    if access.keys is not None:
-        return
-    beyond = [host for host in listening.hosts if not is_loopback(host)]
-    if beyond and not access.open:
-        raise CannotStart(
-            f"listen.host {', '.join(beyond)} is open to other machines, and there are no API keys: make some with "
-            "`drivetrain keys add` and set access.keys, or set access.open to true where the network itself is closed"
-        )
-    _log.warning("no API keys are set: whoever reaches this service may use it", beyond=beyond)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Listeners:

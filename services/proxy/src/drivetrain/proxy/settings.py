@@ -1,5 +1,6 @@
 """What an operator may set on the proxy; see `drivetrain.common.settings` for where values come from."""
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -33,6 +34,11 @@ class ListenSettings(Section):
         if not self.hosts and not self.paths:
             raise ValueError("listen.host: name an address, or set listen.unix")
         return self
+
+    @property
+    def beyond(self) -> list[str]:
+        """The addresses that other machines can reach."""
+        return [host for host in self.hosts if not is_loopback(host)]
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -159,6 +165,16 @@ class ProxySettings(Settings):
             raise ValueError("model: name a folder with a tokenizer and chat template, or several policies")
         return self
 
+    @model_validator(mode="after")
+    def _keys_where_others_reach(self) -> Self:
+        if self.listen.beyond and self.access.keys is None and not self.access.open:
+            raise ValueError(
+                f"listen.host {', '.join(self.listen.beyond)} is open to other machines, and there are no API keys: "
+                "make some with `drivetrain keys add` and set access.keys, or set access.open to true where the network "
+                "itself is closed"
+            )
+        return self
+
     @property
     def served(self) -> dict[str, PolicySettings]:
         """Every policy by its name, in whichever form it was set."""
@@ -170,3 +186,11 @@ class ProxySettings(Settings):
             context_tokens=self.engine.context_tokens,
         )
         return self.policies or {self.policy: single}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
