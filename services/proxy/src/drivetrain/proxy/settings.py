@@ -170,8 +170,8 @@ class ProxySettings(Settings):
         if self.listen.beyond and self.access.keys is None and not self.access.open:
             raise ValueError(
                 f"listen.host {', '.join(self.listen.beyond)} is open to other machines, and there are no API keys: "
-                "make some with `drivetrain keys add` and set access.keys, or set access.open to true where the network "
-                "itself is closed"
+                "make some with `drivetrain keys add` and set access.keys, or set access.open to true where the "
+                "network itself is closed"
             )
         return self
 
