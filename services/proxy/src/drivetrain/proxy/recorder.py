@@ -37,23 +37,38 @@ class Recorder:
 
     def record(self, event: Event) -> bool:
         """Append an event; False when the spool took nothing."""
-        return self._append(self._mask(event))
+        kept = self._masked(event)
+        return kept is not None and self._append(kept)
 
     def record_turn(self, event: TurnRecorded) -> TurnRecorded:
         """Append a turn; returns it with its true tokens and what its record says of whether it can be trained."""
-        kept = self._mask(event)
-        assert isinstance(kept, TurnRecorded)
+        kept = self._masked(event)
+        if kept is None:
+            return event
         self._append(kept)
         said = {name: getattr(kept, name) for name in ("masked", "consent", "exact", "inexact_reason")}
         return msgspec.structs.replace(event, **said) if kept is not event else event
 
-    def _append(self, event: Event) -> bool:
-        record = Record(event.PREFIX, encode(event), current_traceparent())
+    def _masked(self, event: Event) -> Event | None:
         try:
-            self.spool.append(msgspec.msgpack.encode(record))
+            return self._mask(event)
+        except Exception as error:  # noqa: BLE001  whatever it is, the reply is on its way; its words may hold a secret
+            self._lost(event, "mask", type(error).__name__)
+            return None
+
+    def _append(self, event: Event) -> bool:
+        try:
+            payload = encode(event)
+        except (TypeError, ValueError, OverflowError) as error:
+            return self._lost(event, "encode", type(error).__name__)
+        try:
+            self.spool.append(msgspec.msgpack.encode(Record(event.PREFIX, payload, current_traceparent())))
         except SpoolError as error:
-            NOT_RECORDED.labels("spool").inc()
-            _log.error("not recorded", event_type=event.PREFIX, reason=str(error))
-            return False
+            return self._lost(event, "spool", str(error))
         self.written.set()
         return True
+
+    def _lost(self, event: Event, reason: str, words: str) -> bool:
+        NOT_RECORDED.labels(reason).inc()
+        _log.error("not recorded", event_type=event.PREFIX, at=reason, reason=words)
+        return False

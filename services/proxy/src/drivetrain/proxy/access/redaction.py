@@ -72,7 +72,7 @@ class Redaction:
     def _turn(self, event: TurnRecorded) -> TurnRecorded:
         mask = Mask(self._patterns)
         messages, reply = mask.messages(event.messages), mask.value(event.reply)
-        tools, sampling = mask.value(event.tools), mask.value(msgspec.to_builtins(event.sampling))
+        tools, stop, other = (mask.value(each) for each in (event.tools, event.sampling.stop, event.sampling.other))
         prompt, response = unpack_ids(event.prompt_ids), unpack_ids(event.response_ids)
         hidden = self._hidden(event.policy, prompt + response, mask)
         names = sorted(mask.found | set(filter(None, event.masked.split(","))))
@@ -85,7 +85,7 @@ class Redaction:
             messages=messages,
             reply=reply,
             tools=tools,
-            sampling=msgspec.convert(sampling, type(event.sampling)),
+            sampling=msgspec.structs.replace(event.sampling, stop=stop, other=other),
             prompt_ids=pack_ids([MASKED_ID if at in hidden else i for at, i in enumerate(prompt)]),
             response_ids=pack_ids([MASKED_ID if at in hidden else i for at, i in enumerate(response, len(prompt))]),
             logprobs=pack_logprobs([math.nan if at in hidden else p for at, p in enumerate(logprobs, len(prompt))]),
@@ -131,11 +131,11 @@ class Mask:
         return text
 
     def value(self, value: Any) -> Any:
-        """JSON with every text in it masked."""
+        """JSON with every text in it masked, keys too."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {key: self.value(item) for key, item in value.items()}
+            return {self.text(key): self.value(item) for key, item in value.items()}
         return [self.value(item) for item in value] if isinstance(value, list) else value
 
     def messages(self, messages: list[Message]) -> list[Message]:
