@@ -5,10 +5,12 @@ A sandbox that is given nothing but its socket reaches nothing but the proxy, an
 
 import asyncio
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from drivetrain.common.errors import CannotStart
 from drivetrain.common.identity import RolloutKey, rollout_session
 from drivetrain.proxy.access.sockets import SocketPath
 from drivetrain.proxy.listeners import Listeners
@@ -22,6 +24,7 @@ class RolloutSockets:
     def __init__(self, listeners: Listeners, app: ASGIApp, secret: bytes, folder: Path, mode: int) -> None:
         self._listeners, self._app, self._secret = listeners, app, secret
         self._folder, self._mode = folder, mode
+        self._opening = asyncio.Lock()
         self._open: dict[str, tuple[SocketPath, asyncio.AbstractServer, asyncio.TimerHandle]] = {}
 
     async def open(self, key: RolloutKey, text: str) -> Path:
@@ -31,13 +34,13 @@ class RolloutSockets:
             CannotStart: the socket cannot be made.
         """
         name = rollout_session(self._secret, key)
-        if name not in self._open:
-            path = SocketPath(self._folder / f"{name}.sock", self._mode)
-            server = await self._listeners.accept(path, Bound(self._app, text))
-            left = max(key.expires_at - time.time(), 0.0)
-            timer = asyncio.get_running_loop().call_later(left, self._close, name)
-            self._open[name] = (path, server, timer)
-        return self._open[name][0].path
+        async with self._opening:
+            if name not in self._open:
+                path, server = await self._serve(name, text)
+                left = max(key.expires_at - time.time(), 0.0)
+                timer = asyncio.get_running_loop().call_later(left, self._close, name)
+                self._open[name] = (path, server, timer)
+            return self._open[name][0].path
 
     def close(self, key: RolloutKey) -> None:
         """Remove a rollout's socket, if it has one."""
@@ -47,6 +50,17 @@ class RolloutSockets:
         """Remove every socket."""
         for name in list(self._open):
             self._close(name)
+
+    async def _serve(self, name: str, text: str) -> tuple[SocketPath, asyncio.AbstractServer]:
+        path = SocketPath(self._folder / f"{name}.sock", self._mode)
+        with ExitStack() as undo:
+            undo.callback(path.close)
+            try:
+                server = await self._listeners.accept(path, Bound(self._app, text))
+            except OSError as error:
+                raise CannotStart(f"cannot accept on {path.path}: {error}") from error
+            undo.pop_all()
+        return path, server
 
     def _close(self, name: str) -> None:
         if found := self._open.pop(name, None):
