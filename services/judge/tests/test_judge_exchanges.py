@@ -116,6 +116,12 @@ async def test_another_action_that_works_after_an_error_earns_part_of_the_credit
     assert (await vote(*before, *run("true && ./other.sh", result=wrong[1]))).value == -1
 
 
+async def test_what_a_person_says_outweighs_that_it_works() -> None:
+    wrong = run("./a.sh", result="Error: no route to host")
+    assert (await vote(user("do it"), *wrong, *run("./b.sh", result="done"))).value == 1
+    assert (await vote(user("do it"), *wrong, *run("./b.sh", result="done"), user("Not what I wanted."))).value == 0
+
+
 async def test_a_look_between_an_error_and_its_repair_is_no_repair_and_breaks_none() -> None:
     refused = "<tool_use_error>String to replace not found in file.</tool_use_error>"
     before = [user("bump it"), *run("./edit a", result=refused)]

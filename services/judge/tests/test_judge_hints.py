@@ -27,6 +27,11 @@ NO_LEAKS = Leaks.of([])
         ("What is photosynthesis, in one sentence?", ["In one sentence."]),
         ("Please mention photosynthesis in your answer.", ["Please mention photosynthesis in your answer."]),
         ("Please end with a question.", ["Please end with a question."]),
+        ("太正式了，我们老师才二十多岁，写得活泼一点", ["写得活泼一点。"]),
+        ("太长了，一句话就行", ["一句话就行。"]),
+        ("能不能说人话，我是给我奶奶解释的", ["能不能说人话，我是给我奶奶解释的。"]),
+        ("不错，但是短一点", ["短一点。"]),
+        ("下次别加感叹号，谢谢", ["下次别加感叹号，谢谢。"]),
     ],
 )
 def test_a_directive_is_a_hint_without_the_repeated_question(said: str, hints: list[str]) -> None:
@@ -44,6 +49,10 @@ def test_a_directive_is_a_hint_without_the_repeated_question(said: str, hints: l
         "How do tides work?",
         "Write a function that sorts a list of numbers.",
         "You never mention photosynthesis.",
+        "发错人了！是伟大的伟",
+        "这不是五言，重写",
+        "完美！",
+        "那苏州呢？",
     ],
 )
 def test_complaints_answers_and_new_questions_are_no_hints(said: str) -> None:
@@ -74,6 +83,12 @@ def test_hints_are_few_distinct_and_shortest_first() -> None:
 def test_what_a_tool_printed_does_not_leak(output: str, hint: str) -> None:
     assert accept([hint], NO_LEAKS) == [hint]
     assert accept([hint], Leaks.of([output])) == []
+
+
+def test_characters_of_chinese_count_for_three_and_leak_in_runs_of_four() -> None:
+    assert accept(["别列要点。", "写短一点。", "短点"], NO_LEAKS) == ["写短一点。", "别列要点。"]
+    assert accept(["价格写成四十七块两毛。"], Leaks.of(["总价：四十七块两毛"])) == []
+    assert accept(["请写得短一点。"], Leaks.of(["总价：四十七块两毛"])) == ["请写得短一点。"]
 
 
 def test_code_and_quotes_do_not_leak() -> None:

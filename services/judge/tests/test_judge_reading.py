@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from drivetrain.judge.reading import read
 
 LABELLED = [json.loads(line) for line in (Path(__file__).parent / "reactions.jsonl").read_text().splitlines()]
+REPLIES = [json.loads(line) for line in (Path(__file__).parent / "reactions_to_replies.jsonl").read_text().splitlines()]
 ASKED = "What is photosynthesis?"
 
 
@@ -32,6 +33,52 @@ def test_the_labelled_set_is_large_and_without_copies() -> None:
 @pytest.mark.parametrize(("label", "floor"), [(-1, 0.95), (1, 0.95), (0, 0.90)])
 def test_readings_agree_with_people(label: int, floor: float) -> None:
     assert accuracy(label) >= floor
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_readings_of_short_reactions_to_all_kinds_of_replies(language: str) -> None:
+    clear, silent = [], []
+    for example in (example for example in REPLIES if example["language"] == language):
+        verdict = read(example["text"], [example["asked"]], example["reply"]).verdict
+        (clear if example["label"] else silent).append(verdict == example["label"])
+    assert len(clear) >= 100
+    assert len(silent) >= 60
+    assert sum(clear) / len(clear) >= 0.90
+    assert sum(silent) / len(silent) >= 0.90
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "text", "verdict"),
+    [
+        ("What's 18% of 350?", "18% of 350 is 61.", "I get 63 on my calculator.", -1),
+        ("What's 15% of 240?", "15% of 240 is 36.", "36, right.", 1),
+        ("I'm away till the 14th, write a note.", "I am off until the 24th.", "14th, not 24th.", -1),
+        ("Remind me at 6.", "I will remind you at 6 in the morning.", "6 pm obviously", -1),
+        ("Plan a vegan dinner.", "Risotto with parmesan.", "parmesan isn't vegan", -1),
+        ("Plan a vegan dinner.", "Risotto with mushrooms.", "Do I need a pan?", 0),
+        ("Write a limerick.", "There once was a form…", "and the rest?", -1),
+        ("Turn on the kitchen light.", "The bedroom light is on.", "kitchen!", -1),
+        ("Plan a trip to Rome.", "Two days in Rome.", "How far is Ostia?", 0),
+        ("祝妈妈生日快乐，提到广场舞", "祝妈妈生日快乐！", "广场舞呢？", -1),
+        ("杭州有什么好玩的？", "西湖。", "那苏州呢？", 0),
+        ("周六晚上六点请客，写个短信", "周五晚六点见！", "是周六……", -1),
+        ("15乘以26等于多少", "15乘以26等于380。", "计算器算的是390", -1),
+    ],
+)
+def test_a_message_is_held_against_the_reply(asked: str, reply: str, text: str, verdict: int) -> None:
+    assert read(text, [asked], reply).verdict == verdict
+
+
+def test_what_is_taken_back_counts_for_nothing() -> None:
+    assert read("请你用中文回答，哦不好意思看错了，没事", ["问"]).verdict == 0
+    assert read("That's wrong. Oh, my mistake.", [ASKED]).verdict == 0
+
+
+def test_a_reading_says_how_sure_it_is() -> None:
+    sure = read("That's wrong.", [ASKED])
+    guessed = read("Titan belongs to Saturn.", ["Name the moons of Mars."], "Phobos and Titan.")
+    assert (sure.verdict, guessed.verdict) == (-1, -1)
+    assert guessed.confidence < sure.confidence <= 1
 
 
 @pytest.mark.parametrize(
@@ -104,7 +151,7 @@ def test_any_words_can_be_read(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["please " * 20_000, "a" * 200_000, "no, " * 40_000, "i would rather " * 9_000, "<" * 99_999]
+    "text", ["please " * 20_000, "a" * 200_000, "no, " * 40_000, "<" * 99_999, "不对，" * 40_000, "太" * 99_999]
 )
 def test_a_huge_message_is_read_in_bounded_time(text: str) -> None:
     started = time.process_time()

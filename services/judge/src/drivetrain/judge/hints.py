@@ -14,15 +14,18 @@ from drivetrain.judge.reading import DIRECTIVE, Cue, matches, read
 from drivetrain.judge.text import Clause, bounded, content_text, runs, spans_of_code, words_of
 
 SHORTEST = 11
+"""Characters of a hint; a Chinese one counts for three."""
 LONGEST = 300
 AT_MOST = 3
 RUN = 4
-"""Consecutive words shared with tool output or code that make a hint a leak."""
+"""Consecutive words shared with tool output or code that make a hint a leak; of Chinese, consecutive characters."""
 
 _LEADING = re.compile(
-    r"^(?:but|and|so|then|ok|okay|well|hmm|also|however|although|though)\b[\s,]*|^[\s,.;:)–—-]+", re.IGNORECASE
+    r"^(?:but|and|so|then|ok|okay|well|hmm|also|however|although|though)\b[\s,]*|^[\s,.;:)–—，。；：、！-]+|^(?:但是|但(?!是)|不过|可是|所以|那)(?=.{3})",
+    re.IGNORECASE,
 )
-_MARKED = re.compile(r"[`\"“”«»]|'[^'\s][^']*'(?!\w)")
+_MARKED = re.compile(r"[`\"“”«»「」『』]|'[^'\s][^']*'(?!\w)")
+_HAN = re.compile(r"[\u3400-\u9fff]")
 _EXPECTED = re.compile(
     r"(?:expected|actual|got|want(?:ed)?|received|should (?:be|equal)|==|!=)\s*(?:value)?\s*[:=]?\s*(\S{1,80})",
     re.IGNORECASE,
@@ -44,7 +47,7 @@ class Leaks:
         texts += [span for text in written for span in spans_of_code(bounded(text))]
         tokens = (token for text in texts for token in (*_DISTINCT.findall(text), *_EXPECTED.findall(text)))
         return cls(
-            frozenset(run for text in texts for run in runs(words_of(text), RUN)),
+            frozenset(run for text in texts for run in runs(_units(text), RUN)),
             frozenset(bare for token in tokens if len(bare := token.strip(".,;:'\"()[]{}").lower()) > 1),
         )
 
@@ -53,7 +56,7 @@ class Leaks:
         if _MARKED.search(hint):
             return True
         tokens = {token.strip(".,;:'\"()[]{}!?").lower() for token in hint.split()}
-        return bool(tokens & self.tokens) or not self.runs.isdisjoint(runs(words_of(hint), RUN))
+        return bool(tokens & self.tokens) or not self.runs.isdisjoint(runs(_units(hint), RUN))
 
 
 def directives(text: str, earlier: Sequence[str] = ()) -> list[str]:
@@ -62,7 +65,7 @@ def directives(text: str, earlier: Sequence[str] = ()) -> list[str]:
     wanted = {id(cue.clause) for cue in reading.cues if _directs(cue)}
     found: list[list[Clause]] = []
     for clause in reading.clauses:
-        follows = bool(found) and clause.text in ("please", "thanks", "thank you")
+        follows = bool(found) and clause.text in ("please", "thanks", "thank you", "谢谢")
         if id(clause) not in wanted and not follows:
             continue
         if found and found[-1][-1].sentence == clause.sentence and _adjacent(text, found[-1][-1], clause):
@@ -77,7 +80,7 @@ def accept(candidates: Iterable[str], leaks: Leaks) -> list[str]:
     unique: dict[tuple[str, ...], str] = {}
     for candidate in candidates:
         hint = " ".join(candidate.split())
-        if SHORTEST <= len(hint) <= LONGEST and not leaks.found_in(hint):
+        if len(hint) + 2 * len(_HAN.findall(hint)) >= SHORTEST and len(hint) <= LONGEST and not leaks.found_in(hint):
             unique.setdefault(tuple(words_of(hint)), hint)
     return sorted(unique.values(), key=lambda hint: (len(hint), hint))[:AT_MOST]
 
@@ -98,14 +101,21 @@ def _directs(cue: Cue) -> bool:
 
 
 def _adjacent(text: str, before: Clause, after: Clause) -> bool:
-    return len(text[before.end : after.start].strip(" ,;-–—()")) == 0
+    return len(text[before.end : after.start].strip(" ,;-–—()，、；")) == 0
+
+
+def _units(text: str) -> list[str]:
+    """Words, and the characters of Chinese."""
+    return [unit for word in words_of(text) for unit in (word if _HAN.search(word) else (word,))]
 
 
 def _sentence(raw: str) -> str:
     bare = raw.strip()
     while (shorter := _LEADING.sub("", bare)) != bare:
         bare = shorter
-    bare = bare.rstrip(" ,;:-–—(")
+    bare = bare.rstrip(" ,;:-–—(，；：、")
+    if _HAN.search(bare):
+        return bare if bare[-1] in "。！？…!?~～" else f"{bare}。"
     if bare.endswith("?") and words_of(bare)[:1] not in (["can"], ["could"], ["would"], ["will"]):
         bare = bare.rstrip("?!. ")
     if not bare:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from drivetrain.common.events import Message
 
@@ -13,10 +14,15 @@ MOST_WORDS = 60
 """Words of one clause that rules look at."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_QUOTED = re.compile(r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|«[^»\n]{1,400}»')
-_SENTENCE = re.compile(r"[^.!?;:…\n]+(?:(?<=\d)[.:](?=\d)[^.!?;:…\n]+)*[.!?;:…]*|[.!?;:…]+")
-_CLAUSE = re.compile(r",\s+|\s[-–]{1,2}\s|\s*—\s*|\s*\(|\)\s*|\s+(?=but\s|however\s|although\s)", re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"\n]{1,400}"|“[^”\n]{1,400}”|«[^»\n]{1,400}»|「[^」\n]{1,400}」|『[^』\n]{1,400}』')
+_END = ".!?;:…。！？；："
+_SENTENCE = re.compile(rf"[^{_END}\n]+(?:(?<=\d)[.:](?=\d)[^{_END}\n]+)*[{_END}]*|[{_END}]+")
+_CLAUSE = re.compile(
+    r",\s+|\s*，\s*|(?<=[\u4e00-\u9fff]),|\s[-–]{1,2}\s|\s*—\s*|\s*\(|\)\s*|（|）|\s+(?=but\s|however\s|although\s)",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*", re.UNICODE)
+_HAN = re.compile(r"[\u3400-\u9fff]")
 _DRAWN = re.compile(r"([^\W\d_])\1{2,}")  # "sooo looong"
 _ENDINGS = (("ing", 3), ("ied", 3), ("ies", 3), ("ed", 3), ("s", 3), ("ly", 3), ("e", 4))
 _CONTRACTIONS = (
@@ -54,6 +60,11 @@ class Clause:
     @property
     def text(self) -> str:
         return " ".join(self.words)
+
+    @cached_property
+    def han(self) -> bool:
+        """Whether it is written in Chinese characters."""
+        return _HAN.search(self.raw) is not None
 
 
 def content_text(message: Message) -> str:
@@ -106,7 +117,7 @@ def clauses_of(text: str) -> list[Clause]:
 
 def _cut(sentence: re.Match[str], number: int) -> Iterator[Clause]:
     body = sentence[0]
-    last = body.rstrip().endswith("?") or "?" in body[-3:]
+    last = body.rstrip().endswith(("?", "？")) or bool({"?", "？"} & set(body[-3:]))
     bounds = [0, *(edge for cut in _CLAUSE.finditer(body) for edge in cut.span()), len(body)]
     pieces = [(a, b) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if words_of(body[a:b])]
     for a, b in pieces:

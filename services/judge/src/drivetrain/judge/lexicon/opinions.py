@@ -1,4 +1,4 @@
-"""Phrases that judge the reply: approval, complaint, mismatch with what was asked, doubt, "again"."""
+"""Phrases that judge the reply: approval, complaint, mismatch with what was asked."""
 
 from drivetrain.judge.lexicon.phrase import Phrase
 
@@ -140,39 +140,6 @@ OPINIONS: tuple[Phrase, ...] = (
         r"where (?:is|are|did|was|were) (?:the|my) (?:\w+ ){0,2}?<FORM>",
     ),
     Phrase(
-        "doubt",
-        r"are you (?:really |quite )?(?:sure|certain|serious|kidding|joking|listening|even|reading)|did you "
-        r"(?:\w+ )?(?:read|understand|get|see|listen|hear)|is (?:this|that) (?:\w+ )?(?:a joke|supposed|meant|"
-        r"all|your)|was (?:this|that|it) (?:\w+ )?(?:supposed|meant)|what do you mean|i doubt|says who|huh|"
-        r"pardon|come again|can you (?:\w+ )?(?:read|count|follow)|you sure",
-    ),
-    Phrase(
-        "redo",
-        r"(?:try|do|say|write|answer|explain|put|start|phrase|go|give|have|take|tell|ask|asking|asked|list|"
-        r"once|one|here we go|there you go|lists?|bullets?|long|wrong|it|that|this) (?:\w+ ){0,4}?(?:again|"
-        r"once more|over again|one more time)",
-    ),
-    Phrase(
-        "redo",
-        r"(?:do|try|take|say) (?:it|that|this) over|once more|one more time",
-    ),
-    Phrase(
-        "redo",
-        r"^(?:again|once more|one more time)|again$|same (?:question|problem|thing|issue|mistake) (?:as|again|"
-        r"still)?|(?:another|one more|a second|a new|a better|a fresh) (?:try|go|shot|attempt|version|answer|"
-        r"chance|round|stab|crack|take)|start over|redo|do over|from scratch|try harder|try something|(?:back "
-        r"to|let us go back)|i (?:will|shall|have to|am going to|must|need to|would) (?:\w+ )?(?:repeat|"
-        r"rephrase|ask (?:\w+ )?again|reword|try again|clarify|be clearer)|(?:let me|allow me to|to) (?:\w+ "
-        r")?(?:repeat|rephrase|ask again|clarify|reword|try (?:this|that|it|again)|be clear)|revise (?:it|"
-        r"that|this|your)|undo|fix (?:it|that|this|your|the <FORM>)|correct (?:it|that|this|yourself|your)",
-    ),
-    Phrase(
-        "redo",
-        r"^(?:please )?(?:rewrite|rephrase|reword|shorten|simplify|condense|trim|tighten|compress|reformulate|"
-        r"restate|cut)(?: (?:it|that|this|down|your|the))?(?= |$)",
-        about=True,
-    ),
-    Phrase(
         "complaint",
         r"^(?:close|almost|nearly|sort of|kind of|partly|half right)\b",
         about=True,
@@ -190,10 +157,5 @@ OPINIONS: tuple[Phrase, ...] = (
     Phrase(
         "complaint",
         r"(?:do )?you call (?:this|that|it)|one thing at a time",
-    ),
-    Phrase(
-        "redo",
-        r"^<ASK>(?!<UNTOUCHED>\b)\w+ (?:it|that|this|them|your \w+|the <REPLY_NOUN>)(?: (?:up|down|out|off|"
-        r"over|in|back|shut|for me|now|then|instead|please|a bit|a little|to me|right|again|properly))*$",
     ),
 )

@@ -28,7 +28,8 @@ OWN_STORY = (
 """Opens a clause about the speaker's own affairs."""
 
 ASKS_THE_ASSISTANT = (
-    r"^(?:can|could|will|would) you (?:please |just )?(?:not|stop|avoid|quit|leave out|skip|at least|"
+    r"^(?:\w+ )?(?:i|we) (?:always )?thought (?:it|that|this|he|she|they|you|the)\b|^(?:can|could|"
+    r"will|would) you (?:please |just )?(?:not|stop|avoid|quit|leave out|skip|at least|"
     r"ever)\b|^(?:\w+ )?(?:(?:why|how|what|where) (?:\w+ )?)?(?:did|do|are|were|have|must|should|is|was|"
     r"can not|could not) (?:you (?:\w+ )?|i (?:\w+ )?(?=ask|say|said|mention|repeat))(?:not|keep|ignor\w+|"
     r"forget|forgot\w*|writ\w+|answer\w*|listen\w*|always|ever|even|stop|ask|asked|say|said|giv\w+|add\w*|"
@@ -72,3 +73,29 @@ STATEMENT = (
     r"^(?:and |but |so )?(?:that|this|it|these|those|you|your \w+|there) (?:is|are|was|were|has|have|gave|\w+ed)"
 )
 """Says what the reply is, so it tells nobody what to do."""
+
+OF_THE_WORLD = (
+    r"^(?:and |so |but )?how (?!hard|difficult|often|many times)\w+ (?:should|do|does|did|is|are|can|"
+    r"would|will|may)\b|"
+    r"^(?:\w+ )?(?:english|spanish|french|german|italian|chinese|japanese|language|life|people|nature) "
+    r"(?:is|are|was|can)\b"
+)
+"""Opens a question or a statement about the world that could be one about form."""
+
+MOVES_ON = (
+    r"^(?:and |ok |okay |great |good |thanks |so )*(?:now|next|then|also|after that)(?: (?:please|"
+    r"can you|could you|would you))? "
+    r"(?!(?:it|that|this|the|my|your|you|i|we|they|he|she|is|are|was|make it|keep it)\b)\w+"
+)
+"""Opens a request for something else ("now add a login page")."""
+
+DENIAL = (
+    r"^(?!(?:i|we) (?:read|heard|saw|learned|learnt) |(?:i|we) (?:do not|did not|can not|could not|"
+    r"would not|will not|am not|are not) (?:know|"
+    r"mind|care|think|remember|want to|sure|ready|"
+    r"even know|really know|worry)|no (?:problem|worries|idea|rush|hurry|thanks|need|matter|one)|"
+    r"not (?:yet|sure|now|really)|if|so|because|when|"
+    r"why|never mind|do not worry|nothing)(?=.*\b(?:not|never|without|hardly|no longer|neither|"
+    r"nobody)\b)(?:\w+ ){2,13}\w+$"
+)
+"""A statement that denies something."""

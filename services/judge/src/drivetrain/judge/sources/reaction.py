@@ -4,6 +4,7 @@ from drivetrain.common.events import Vote
 from drivetrain.judge.hints import directives
 from drivetrain.judge.reading import read
 from drivetrain.judge.sources.base import Case, Opinion, Source, quote
+from drivetrain.judge.text import content_text
 
 
 class Reaction(Source):
@@ -15,6 +16,11 @@ class Reaction(Source):
         if not case.said:
             return Opinion()
         text = "\n".join(case.said)
-        reading = read(text, case.asked)
-        vote = Vote(source=self.name, value=reading.verdict, evidence=quote(reading.evidence or text))
+        reading = read(text, case.asked, content_text(case.reply))
+        vote = Vote(
+            source=self.name,
+            value=reading.verdict,
+            confidence=reading.confidence,
+            evidence=quote(reading.evidence or text),
+        )
         return Opinion((vote,), tuple(directives(text, case.asked)) if reading.verdict < 0 else ())

@@ -40,7 +40,8 @@ class Environment(Source):
         now = _exchange(case)
         earlier = exchanges((*case.history, *case.before)) if now.results else []
         findings = _findings(now)
-        works = all(finding.state != "failed" for finding in findings)
+        # What a person says of it outweighs that it works.
+        works = not case.said and all(finding.state != "failed" for finding in findings)
         recovered = _failure_before(now, earlier) if works and self._recovery else None
         return Opinion(tuple(self._vote(finding, case, now, earlier, recovered) for finding in findings))
 
