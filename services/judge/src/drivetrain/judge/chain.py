@@ -53,6 +53,11 @@ class Chain:
             votes += opinion.votes
             candidates += opinion.hints
         combined = combine(votes, self.sources, silent=failed)
-        leaks = hints.leaks_of(case.observations, (*case.before, case.reply), case.said)
-        accepted = tuple(hints.accept(candidates, leaks)) if candidates else ()
-        return Judgement(combined.reward, tuple(votes), accepted, combined.decided_by, failed)
+        return Judgement(combined.reward, tuple(votes), _accepted(candidates, case), combined.decided_by, failed)
+
+
+def _accepted(candidates: Sequence[str], case: Case) -> tuple[str, ...]:
+    if not candidates:
+        return ()
+    leaks = hints.leaks_of(case.observations, (*case.before, case.reply), case.said)
+    return tuple(hints.accept(candidates, leaks))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from drivetrain.common.events import Message
 from drivetrain.judge import lexicon
-from drivetrain.judge.reading import DIRECTIVE, Cue, matches, read
+from drivetrain.judge.reading import DIRECTIVE, Cue, Reading, matches, read
 from drivetrain.judge.text import Clause, bounded, content_text, runs, spans_of_code, words_of
 
 SHORTEST = 11
@@ -61,7 +61,11 @@ class Leaks:
 
 def directives(text: str, earlier: Sequence[str] = ()) -> list[str]:
     """The parts of a person's message that tell the assistant what to do, in order, each as one sentence."""
-    reading = read(text, earlier)
+    return directives_of(text, read(text, earlier))
+
+
+def directives_of(text: str, reading: Reading) -> list[str]:
+    """The same of a message that has been read."""
     wanted = {id(cue.clause) for cue in reading.cues if _directs(cue)}
     found: list[list[Clause]] = []
     for clause in reading.clauses:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from drivetrain.common.events import Message
 
@@ -119,18 +119,20 @@ def _cut(sentence: re.Match[str], number: int) -> Iterator[Clause]:
     body = sentence[0]
     last = body.rstrip().endswith(("?", "？")) or bool({"?", "？"} & set(body[-3:]))
     bounds = [0, *(edge for cut in _CLAUSE.finditer(body) for edge in cut.span()), len(body)]
-    pieces = [(a, b) for a, b in zip(bounds[::2], bounds[1::2], strict=True) if words_of(body[a:b])]
-    for a, b in pieces:
+    cuts = [(a, b, words_of(body[a:b])) for a, b in zip(bounds[::2], bounds[1::2], strict=True)]
+    pieces = [cut for cut in cuts if cut[2]]
+    for a, b, words in pieces:
         yield Clause(
             body[a:b].strip(),
             sentence.start() + a,
             sentence.start() + b,
-            tuple(words_of(body[a:b])[:MOST_WORDS]),
-            last and (a, b) == pieces[-1],
+            tuple(words[:MOST_WORDS]),
+            last and (a, b, words) == pieces[-1],
             number,
         )
 
 
+@lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """A crude stem, enough to match "plants" with "plant" and "making" with "make"."""
     for ending, shortest in _ENDINGS:

@@ -1,5 +1,6 @@
 """A message held against the reply: other figures, a denial of what it says, what was asked for and is not in it."""
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -93,7 +94,7 @@ class Grounds:
             said = _DOUBLED.sub(r"\1", _HAN_PLAIN.sub("", _HAN_INSISTS.sub("", clause.raw.lower())))
             return 2 <= len(said) <= 8 and said in self.asked and said not in self.reply
         stems = set(map(stem, clause.words))
-        telling = stems - set(map(stem, (lexicon.FUNCTION | lexicon.PRAISE | lexicon.OPENERS) - lexicon.COUNT))
+        telling = stems - _telling_nothing()
         return len(clause.words) <= 3 and bool(telling) and stems <= self.stems_asked and not telling & self.stems
 
     def _on_it(self, clause: Clause) -> bool:
@@ -154,3 +155,8 @@ class Grounds:
         found = _WHERE.match(clause.text) if clause.asks else None
         wanted = content(found[1]) if found else frozenset()
         return bool(wanted) and wanted <= self.stems_asked and not wanted & self.stems
+
+
+@functools.cache
+def _telling_nothing() -> frozenset[str]:
+    return frozenset(map(stem, (lexicon.FUNCTION | lexicon.PRAISE | lexicon.OPENERS) - lexicon.COUNT))

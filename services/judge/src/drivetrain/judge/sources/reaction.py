@@ -1,7 +1,7 @@
 """The user's next message, read by rules alone: thanks or approval, objection, correction, the question once more."""
 
 from drivetrain.common.events import Vote
-from drivetrain.judge.hints import directives
+from drivetrain.judge.hints import directives_of
 from drivetrain.judge.reading import read
 from drivetrain.judge.sources.base import Case, Opinion, Source, quote
 from drivetrain.judge.text import content_text
@@ -23,4 +23,4 @@ class Reaction(Source):
             confidence=reading.confidence,
             evidence=quote(reading.evidence or text),
         )
-        return Opinion((vote,), tuple(directives(text, case.asked)) if reading.verdict < 0 else ())
+        return Opinion((vote,), tuple(directives_of(text, reading)) if reading.verdict < 0 else ())
