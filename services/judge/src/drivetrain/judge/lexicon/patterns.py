@@ -95,7 +95,7 @@ DENIAL = (
     r"mind|care|think|remember|want to|sure|ready|"
     r"even know|really know|worry)|no (?:problem|worries|idea|rush|hurry|thanks|need|matter|one)|"
     r"not (?:yet|sure|now|really)|if|so|because|when|"
-    r"why|never mind|do not worry|nothing)(?=.*\b(?:not|never|without|hardly|no longer|neither|"
+    r"why|never mind|do not worry|nothing)(?=.*\b(?:not|(?:have|has|had) no|never|without|hardly|no longer|neither|"
     r"nobody)\b)(?:\w+ ){2,13}\w+$"
 )
 """A statement that denies something."""

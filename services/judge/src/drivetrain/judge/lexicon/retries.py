@@ -48,7 +48,9 @@ RETRIES: tuple[Phrase, ...] = (
     ),
     Phrase(
         "redo",
-        r"^<ASK>(?!<UNTOUCHED>\b)(?!(?!need|feed|embed)\w+(?:ed|ing)\b)\w+ (?:it|that|this|them|your \w+|"
+        r"^<ASK>(?!<UNTOUCHED>\b)(?!(?!need|feed|embed)\w+(?:ed|ing)\b)(?!(?:knew|got|did|had|made|took|"
+        r"ran|saw|sent|found|went|wrote|told|came|gave|kept|left|lost|meant|paid|sold|won|ate|built|"
+        r"bought|brought|chose|drew|heard|held|met|taught)\b)\w+ (?:it|that|this|them|your \w+|"
         r"the <REPLY_NOUN>)(?: (?:up|down|out|off|"
         r"over|in|back|shut|for me|now|then|instead|please|a bit|a little|to me|right|again|properly))*$",
     ),

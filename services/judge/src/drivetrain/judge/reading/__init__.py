@@ -31,6 +31,7 @@ def read(text: str, earlier: Sequence[str] = (), reply: str = "") -> Reading:
     grounds = Grounds.of(earlier[-1] if earlier else "", reply)
     scene = english.Scene.of(asked)
     cues = [cue for clause in clauses for cue in _cues(clause, scene, grounds)]
+    cues = [cue for cue in cues if not (cue.weak and cue.value < 0 and grounds.asking)]
     cues += chinese.repeated(text, earlier, clauses)
     cues += emoji(text)
     moves_on = any(chinese.asks(c) if c.han else c.asks and content_words(c) - scene.known for c in clauses)

@@ -21,6 +21,7 @@ from drivetrain.judge.text import Clause
 
 _SPACES = re.compile(r"\s+")
 _STOPS = re.compile(r"[。！!.…~～，,；;：:、]+$")
+_DOUBLED = re.compile(r"^(.{2,4})\1+$")
 _NEGATIONS = ("不", "没", "没有", "别", "未", "不太", "不够", "不是很", "不怎么")
 _MARKS = re.compile(r"[\s，,。.！!？?；;：:、~…]+")
 _PARTICLES = re.compile(r"^(?:请问|请|再|那|你|我想问|我问的是|我是问|所以)+|(?:啊|呀|呢|吗|嘛|吧|了|一下)+$")
@@ -57,7 +58,7 @@ def repeated(text: str, earlier: Sequence[str], clauses: Sequence[Clause]) -> li
 
 
 def _text(clause: Clause) -> str:
-    return _STOPS.sub("", _SPACES.sub("", clause.raw.lower()))[:LONGEST]
+    return _DOUBLED.sub(r"\1", _STOPS.sub("", _SPACES.sub("", clause.raw.lower()))[:LONGEST])
 
 
 def _asides(text: str, clause: Clause) -> tuple[list[Cue], str]:

@@ -40,7 +40,7 @@ def cues(clause: Clause, scene: Scene) -> list[Cue]:
         return [cue for cue in found if cue.value > 0]
     more, _ = _match(rest, lexicon.PHRASES, clause, about)
     found += [cue for cue in more if cue.value < 0 or not clause.asks or ("thank" in rest and cue.value)]
-    if not found and not fresh and about and _is_form(rest):
+    if not found and not fresh and about and _is_form(rest) and not _opens_question([*clause.words]):
         found.append(Cue("form", -1, True, clause))
     if not found and not clause.asks and ((about and matches(lexicon.REMARK, rest)) or matches(lexicon.DENIAL, rest)):
         found.append(Cue("remark", -1, True, clause))
@@ -76,9 +76,12 @@ def _about(clause: Clause, fresh: frozenset[str]) -> bool:
 
 
 def _question(clause: Clause) -> bool:
-    rest = [word for word in clause.words if word not in lexicon.OPENERS]
-    statement = len(rest) > 1 and rest[1] in {"you", "i", "a", "an"}  # "what you wrote", "what a mess"
-    return clause.asks or (bool(rest) and rest[0] in lexicon.INTERROGATIVES and not statement)
+    return clause.asks or _opens_question([word for word in clause.words if word not in lexicon.OPENERS])
+
+
+def _opens_question(words: list[str]) -> bool:
+    """Whether words open a question; "what you wrote" and "what a mess" are statements."""
+    return bool(words) and words[0] in lexicon.INTERROGATIVES and words[1:2] not in (["you"], ["i"], ["a"], ["an"])
 
 
 def _is_form(text: str) -> bool:

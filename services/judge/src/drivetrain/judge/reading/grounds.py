@@ -26,6 +26,9 @@ _HAN_INSISTS = re.compile(
     r"^(?:我|都|就|要|说了?|说的|是|请|得|应该|明明|是要|要的是|用|写|给我)+|(?:啊|呀|吧|的|好吗|谢谢|！|!)+$"
 )
 _DOUBLED = re.compile(r"^(.{2,4})\1+$")
+_ASKING = re.compile(
+    r"[?？][\s\"”)）]*$|请(?:提供|告诉|说明|补充|给出|描述)|please (?:tell|give|share|provide|send)\b|let me know"
+)
 _STATES = re.compile(
     r"^(?:\w+ ){1,3}(?:belongs|contains|has|had|comes|costs|closed|died|lives|means|stopped|never|"
     r"always|needs)\b"
@@ -51,6 +54,11 @@ class Grounds:
     figures_replied: frozenset[str]
     stems: frozenset[str]
     stems_asked: frozenset[str]
+
+    @property
+    def asking(self) -> bool:
+        """Whether the reply asked for something, so that what a person says answers it."""
+        return _ASKING.search(self.reply) is not None
 
     @classmethod
     def of(cls, asked: str, reply: str) -> "Grounds":
@@ -78,15 +86,14 @@ class Grounds:
         return [Cue("remark", -1, True, clause)] if not clause.han and self._on_it(clause) else []
 
     def _echoes(self, clause: Clause) -> bool:
-        """A word or two of the reply, with a question mark."""
+        """A few words of the reply, with a question mark."""
         said = _HAN_PLAIN.sub("", clause.raw.lower())
         if clause.han:
             return 2 <= len(said) <= 6 and said in self.reply
-        return (
-            clause.words[0] not in lexicon.OPENERS | lexicon.FUNCTION
-            and len(clause.words) <= 2
-            and clause.text in self.reply
-        )
+        opens = lexicon.OPENERS | lexicon.AUXILIARIES | lexicon.INTERROGATIVES | {"the", "a", "how"}
+        about = content(clause.text) | (figures(clause.raw.lower()) & self.figures_replied)
+        known = self.stems | self.stems_asked | self.figures_replied
+        return clause.words[0] not in opens and len(clause.words) <= 7 and bool(about & known) and about <= known
 
     def _insists(self, clause: Clause) -> bool:
         """A few words of what was asked, that are not in the reply."""

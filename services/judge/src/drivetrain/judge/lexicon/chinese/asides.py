@@ -4,6 +4,9 @@ from drivetrain.judge.lexicon.phrase import Phrase
 
 ASIDES: tuple[Phrase, ...] = (
     Phrase(
+        "complaint", r"(?:跟|和|与)(?:原来|之前|刚才|上次|没改|原文|改之前)(?:的)?.{0,4}(?:一样|没区别|没差|没两样)"
+    ),
+    Phrase(
         "retraction",
         r"看错了|当我没说|我(?:自己)?(?:看|弄|搞|记|想|写|说)错了?|是我(?:的错|不对|没说清楚|看漏了?)",
         value=0,

@@ -5,6 +5,17 @@ from drivetrain.judge.lexicon.phrase import Phrase
 FAILURES: tuple[Phrase, ...] = (
     Phrase(
         "complaint",
+        r"^(?:so |just )?yes or no$|would have (?:done|sufficed|been enough)|there (?:must|has to|"
+        r"should) be (?:an?|some) \w+|(?:everybody|everyone|"
+        r"anybody|anyone) (?:knows|could have|can)\b|^be serious$|^(?:that is )?hardly an? \w+$",
+    ),
+    Phrase(
+        "instruction",
+        r"(?:less|more|better|easier|simpler|faster|nicer|shorter|cleaner) (?:\w+ )?(?:way|one|option|"
+        r"version|word|name)$",
+    ),
+    Phrase(
+        "complaint",
         r"(?:nobody|no one|none of us|who)(?: \w+){0,4} (?:talks?|speaks?|writes?|says?|uses?|calls?|does|"
         r"eats?|wears?|thinks?)"
         r"(?: \w+)? (?:like )?(?:that|this|it|so)\b|(?:made|makes|making) (?:it|things|everything|that|"

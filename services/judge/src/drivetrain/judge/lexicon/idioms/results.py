@@ -13,6 +13,11 @@ _IT = r"(?:it|this|that|them|one|these)"
 RESULTS: tuple[Phrase, ...] = (
     Phrase(
         "approval",
+        r"^(?:i )?knew it$|happy tears|tears? of joy|(?:teared|welled) up|in tears|oh thank (?:god|goodness)",
+        value=1,
+    ),
+    Phrase(
+        "approval",
         r"(?:^|(?:i am|we are|am|will be|gonna be|be) )(?:\w+ )?"
         + _USE
         + r" (?:"
