@@ -10,10 +10,10 @@ from typing import Any
 from drivetrain.common.events import Message
 from drivetrain.common.identity import new_id
 from drivetrain.common.tokens import pack_ids
-from drivetrain.proxy.lineage import candidates, digest_of, extend, rolling
-from drivetrain.proxy.prompts import Prompt, build
-from drivetrain.proxy.replies import ReplyReader
-from drivetrain.proxy.templates import Template, plain
+from drivetrain.proxy.conversations.lineage import candidates, digest_of, extend, rolling
+from drivetrain.proxy.prompts.prompt import Prompt, build
+from drivetrain.proxy.prompts.templates import Template, plain
+from drivetrain.proxy.replies.reader import ReplyReader
 from drivetrain.proxy.turns import KnownTurn, Past
 
 FAMILIES = ("qwen3", "qwen2_5", "llama3_1", "gemma3", "deepseek_v3", "mistral_nemo")

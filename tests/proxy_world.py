@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from drivetrain.common.events import Event, Message, Place, Sampling, TurnFollowed, TurnRecorded
 from drivetrain.proxy.access.principal import Principal
-from drivetrain.proxy.conversations import Conversations
-from drivetrain.proxy.echoes import Where, lines
+from drivetrain.proxy.conversations.conversations import Conversations
+from drivetrain.proxy.conversations.echoes import Where, lines
+from drivetrain.proxy.conversations.lineage import digest_of
 from drivetrain.proxy.identify import Identifier
-from drivetrain.proxy.lineage import digest_of
 from drivetrain.proxy.sessions import Sessions
 from drivetrain.proxy.turns import Ask, Caller, KnownTurn, Past
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import msgspec
 
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts.templates import Template
 from tests.conversations import TOOLS, Talk, append_only, calls_tools
 
 KINDS = {

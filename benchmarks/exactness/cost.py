@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from drivetrain.common.events import Message
-from drivetrain.proxy.rendering import Rendering
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts.rendering import Rendering
+from drivetrain.proxy.prompts.templates import Template
 from tests.conversations import Talk
 
 _WORDS = ["the", "model", "writes", "code", "and", "reads", "files", "until", "every", "test", "of", "it", "passes;"]

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from drivetrain.proxy.grammar import held_to_calls, json_of
-from drivetrain.proxy.sampling import engine_parameters
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.engines.grammar import held_to_calls, json_of
+from drivetrain.proxy.engines.sampling import engine_parameters
+from drivetrain.proxy.prompts.templates import Template
 from drivetrain.proxy.turns import Ask
 from tests.vllm import VllmServer
 

@@ -5,7 +5,7 @@ import random
 import httpx
 import pytest
 
-from drivetrain.proxy.templates import Template, plain
+from drivetrain.proxy.prompts.templates import Template, plain
 from tests.conversations import Talk, append_only
 from tests.vllm import VllmServer
 

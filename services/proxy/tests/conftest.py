@@ -23,19 +23,19 @@ from drivetrain.proxy.access.door import Door
 from drivetrain.proxy.access.keys import Keys
 from drivetrain.proxy.access.rates import Rates
 from drivetrain.proxy.access.redaction import Reader, Redaction
-from drivetrain.proxy.endpoints import Endpoints
+from drivetrain.proxy.api.endpoints import Endpoints
+from drivetrain.proxy.api.server import build_app
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.gateway import Gateway
 from drivetrain.proxy.identify import Identifier
-from drivetrain.proxy.publisher import Publisher
-from drivetrain.proxy.recorder import Recorder
-from drivetrain.proxy.rendering import Rendering
+from drivetrain.proxy.prompts.rendering import Rendering
+from drivetrain.proxy.prompts.templates import Template
+from drivetrain.proxy.recording.publisher import Publisher
+from drivetrain.proxy.recording.recorder import Recorder
+from drivetrain.proxy.recording.spool import Spool
 from drivetrain.proxy.routing.admission import Limits
 from drivetrain.proxy.routing.pool import Pool
-from drivetrain.proxy.server import build_app
 from drivetrain.proxy.sessions import Closer, History, Index, Rebuilder, Sessions, connect
-from drivetrain.proxy.spool import Spool
-from drivetrain.proxy.templates import Template
 
 SECRET = b"a secret of the tests"
 CHATML = """{%- if tools %}<|im_start|>system

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from anthropic import AsyncAnthropic
 
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts.templates import Template
 
 Encode = Callable[[str], list[int]]
 QUESTION = {"role": "user", "content": "The capital of France?"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drivetrain.proxy.echoes import Where, joined
+from drivetrain.proxy.conversations.echoes import Where, joined
 from tests.proxy_world import SYSTEM, Talk, World, said, user
 
 

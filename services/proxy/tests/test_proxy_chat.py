@@ -12,7 +12,7 @@ from openai import AsyncOpenAI
 
 from drivetrain.common.events import Span
 from drivetrain.common.tokens import unpack_ids, unpack_logprobs
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts.templates import Template
 
 Encode = Callable[[str], list[int]]
 Ask = Callable[..., Any]

@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from drivetrain.common.tokens import unpack_ids
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts.templates import Template
 
 Encode = Callable[[str], list[int]]
 QUESTION = {"role": "user", "content": "The capital of France?"}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.proxy.decoding import MARKS, Decoder, StopCut, as_said
-from drivetrain.proxy.replies import Call, Piece, ReplyReader
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts.templates import Template
+from drivetrain.proxy.replies.decoding import MARKS, Decoder, StopCut, as_said
+from drivetrain.proxy.replies.reader import Call, Piece, ReplyReader
 from tests.conversations import FAMILIES, TOOLS, load
 
 load_once = cache(load)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from drivetrain.proxy import encoding
-from drivetrain.proxy.encoding import Encoder
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts import encoding
+from drivetrain.proxy.prompts.encoding import Encoder
+from drivetrain.proxy.prompts.templates import Template
 
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 PARTS = st.lists(st.one_of(ANY_TEXT, st.sampled_from(["<|im_end|>", "<|im_start|>", "\n\n ", "don't", "1234"])))

@@ -9,10 +9,10 @@ import pytest
 from drivetrain.common.events import Message, RolloutRef
 from drivetrain.common.identity import RolloutKey, rollout_session, session_id
 from drivetrain.proxy.access.principal import Principal
+from drivetrain.proxy.conversations.lineage import candidates, digest_of, rolling
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.identify import Identifier
 from drivetrain.proxy.identify.speakers import beside, thread_and_kind
-from drivetrain.proxy.lineage import candidates, digest_of, rolling
 from drivetrain.proxy.turns import Ask, Caller, KnownTurn
 
 SECRET = b"a secret of the tests"

@@ -14,7 +14,7 @@ from drivetrain.common.bus import BusError, MemoryBus
 from drivetrain.common.events import Event, Place, Sampling, TurnFollowed, TurnRecorded
 from drivetrain.common.identity import new_id
 from drivetrain.common.tokens import pack_ids, pack_logprobs
-from drivetrain.proxy.capture import followed, known_turn
+from drivetrain.proxy.recording.capture import followed, known_turn
 from drivetrain.proxy.sessions import Closer, History, Index, Rebuilder, Sessions, connect
 from drivetrain.proxy.turns import Past
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.proxy.http import EventStream
+from drivetrain.proxy.api.http import EventStream
 
 
 class Caller:

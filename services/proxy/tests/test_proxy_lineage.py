@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.proxy.lineage import candidates, digest_of, extend, rolling
+from drivetrain.proxy.conversations.lineage import candidates, digest_of, extend, rolling
 
 TEXT = st.text(max_size=20)
 JSON = st.recursive(

@@ -26,8 +26,8 @@ from drivetrain.proxy.access.protocol import Patience
 from drivetrain.proxy.access.rates import Rates
 from drivetrain.proxy.access.rollouts import RolloutSockets
 from drivetrain.proxy.access.sockets import SocketPath
-from drivetrain.proxy.listeners import Listeners
-from drivetrain.proxy.server import add_sockets
+from drivetrain.proxy.api.listeners import Listeners
+from drivetrain.proxy.api.server import add_sockets
 from drivetrain.proxy.sessions import connect
 from drivetrain.proxy.settings import ListenSettings
 

@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from drivetrain.proxy.conversations.lineage import arguments_of
 from drivetrain.proxy.dialects.reading import parse
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.lineage import arguments_of
 
 Encode = Callable[[str], list[int]]
 QUESTION = {"role": "user", "content": "The capital of France?"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from drivetrain.common.tokens import pack_ids
-from drivetrain.proxy.prompts import build
-from drivetrain.proxy.templates import BadConversation, BadModel, Template, context_of, plain
+from drivetrain.proxy.prompts.prompt import build
+from drivetrain.proxy.prompts.templates import BadConversation, BadModel, Template, context_of, plain
 from drivetrain.proxy.turns import KnownTurn, Past
 
 QUESTION = {"role": "user", "content": "Hi"}

@@ -12,9 +12,9 @@ from drivetrain.common.bus import Bus, BusError, MemoryBus, connect
 from drivetrain.common.events import Event, Signal, TurnFollowed
 from drivetrain.common.identity import new_id
 from drivetrain.common.settings import BusSettings
-from drivetrain.proxy.publisher import Publisher
-from drivetrain.proxy.recorder import Recorder
-from drivetrain.proxy.spool import Spool
+from drivetrain.proxy.recording.publisher import Publisher
+from drivetrain.proxy.recording.recorder import Recorder
+from drivetrain.proxy.recording.spool import Spool
 
 Publish = Callable[..., Any]
 

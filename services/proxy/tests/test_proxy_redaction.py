@@ -12,9 +12,9 @@ from drivetrain.common.events import TurnRecorded
 from drivetrain.common.tokens import unpack_ids, unpack_logprobs
 from drivetrain.proxy.access.patterns import BUILT_IN
 from drivetrain.proxy.access.redaction import Mask, Reader, Redaction
-from drivetrain.proxy.recorder import Recorder
-from drivetrain.proxy.spool import Spool
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts.templates import Template
+from drivetrain.proxy.recording.recorder import Recorder
+from drivetrain.proxy.recording.spool import Spool
 
 Encode = Callable[[str], list[int]]
 KEY = "sk-ant-api03-" + "aB3dE5gH7jK9mN2pQ4rS"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.proxy.decoding import Decoder, StopCut, beginning_of
-from drivetrain.proxy.replies import Call, Piece, ReplyReader, hermes
-from drivetrain.proxy.templates import Template
+from drivetrain.proxy.prompts.templates import Template
+from drivetrain.proxy.replies.decoding import Decoder, StopCut, beginning_of
+from drivetrain.proxy.replies.reader import Call, Piece, ReplyReader, hermes
 
 Encode = Callable[[str], list[int]]
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {}}}]

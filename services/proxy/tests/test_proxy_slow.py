@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from drivetrain.proxy.access import protocol
 from drivetrain.proxy.access.protocol import Patience
-from drivetrain.proxy.http import EventStream
-from drivetrain.proxy.listeners import Listeners
+from drivetrain.proxy.api.http import EventStream
+from drivetrain.proxy.api.listeners import Listeners
 from drivetrain.proxy.settings import ListenSettings
 
 Serve = Callable[..., AbstractAsyncContextManager["App"]]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from drivetrain.common.bus import BusError, MemoryBus
 from drivetrain.common.events import Signal
-from drivetrain.proxy.publisher import Publisher
-from drivetrain.proxy.recorder import Recorder
-from drivetrain.proxy.spool import Position, Spool, SpoolError
+from drivetrain.proxy.recording.publisher import Publisher
+from drivetrain.proxy.recording.recorder import Recorder
+from drivetrain.proxy.recording.spool import Position, Spool, SpoolError
 
 PAYLOADS = st.lists(st.binary(max_size=200), max_size=12)
 

@@ -17,17 +17,17 @@ from drivetrain.proxy.access.protocol import Patience
 from drivetrain.proxy.access.rates import Rates
 from drivetrain.proxy.access.redaction import Reader, Redaction
 from drivetrain.proxy.access.rollouts import RolloutSockets
-from drivetrain.proxy.endpoints import Endpoints
+from drivetrain.proxy.api.endpoints import Endpoints
+from drivetrain.proxy.api.listeners import Listeners
+from drivetrain.proxy.api.server import add_sockets, build_app
 from drivetrain.proxy.identify import Identifier
-from drivetrain.proxy.listeners import Listeners
-from drivetrain.proxy.publisher import Publisher
-from drivetrain.proxy.recorder import Recorder
-from drivetrain.proxy.rendering import Rendering
-from drivetrain.proxy.server import add_sockets, build_app
+from drivetrain.proxy.prompts.rendering import Rendering
+from drivetrain.proxy.recording.publisher import Publisher
+from drivetrain.proxy.recording.recorder import Recorder
+from drivetrain.proxy.recording.spool import Spool
 from drivetrain.proxy.sessions import Closer, History, Index, Rebuilder, Sessions
 from drivetrain.proxy.sessions import connect as connect_redis
 from drivetrain.proxy.settings import ProxySettings, SessionSettings
-from drivetrain.proxy.spool import Spool
 
 IDLE_EVERY_S = 1.0
 """How often idle deadlines are looked at, at the least."""

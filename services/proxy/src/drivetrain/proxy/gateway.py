@@ -10,9 +10,9 @@ import msgspec
 
 from drivetrain.common.events import TurnRecorded
 from drivetrain.common.identity import new_id
-from drivetrain.proxy.capture import Captured
-from drivetrain.proxy.conversations import Conversations
-from drivetrain.proxy.echoes import Link
+from drivetrain.proxy.conversations.conversations import Conversations
+from drivetrain.proxy.conversations.echoes import Link
+from drivetrain.proxy.conversations.lineage import digest_of
 from drivetrain.proxy.engines.base import (
     Engine,
     EngineBroke,
@@ -22,18 +22,18 @@ from drivetrain.proxy.engines.base import (
     EngineUnavailable,
     Want,
 )
+from drivetrain.proxy.engines.grammar import held_to_calls
+from drivetrain.proxy.engines.sampling import capped, engine_parameters, for_rollout
 from drivetrain.proxy.errors import ContextExceeded, Refused
-from drivetrain.proxy.grammar import held_to_calls
-from drivetrain.proxy.lineage import digest_of
 from drivetrain.proxy.metrics import DRIFT, FIRST_TOKEN, IN_FLIGHT, INEXACT, OVERHEAD, TURNS
-from drivetrain.proxy.parts import Opened, Reply, Tokens
-from drivetrain.proxy.prompts import Prompt
-from drivetrain.proxy.recorder import Recorder
-from drivetrain.proxy.rendering import Rendering
-from drivetrain.proxy.replies import ReplyReader
-from drivetrain.proxy.sampling import capped, engine_parameters, for_rollout
+from drivetrain.proxy.prompts.prompt import Prompt
+from drivetrain.proxy.prompts.rendering import Rendering
+from drivetrain.proxy.prompts.templates import BadConversation
+from drivetrain.proxy.recording.capture import Captured
+from drivetrain.proxy.recording.recorder import Recorder
+from drivetrain.proxy.replies.parts import Opened, Reply, Tokens
+from drivetrain.proxy.replies.reader import ReplyReader
 from drivetrain.proxy.sessions import Sessions
-from drivetrain.proxy.templates import BadConversation
 from drivetrain.proxy.turns import Ask, Caller, Finish
 
 

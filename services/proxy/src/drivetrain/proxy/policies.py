@@ -6,13 +6,13 @@ from drivetrain.common.bus import Bus
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.gateway import Gateway
-from drivetrain.proxy.recorder import Recorder
-from drivetrain.proxy.rendering import Rendering
+from drivetrain.proxy.prompts.rendering import Rendering
+from drivetrain.proxy.prompts.templates import Template, context_of
+from drivetrain.proxy.recording.recorder import Recorder
 from drivetrain.proxy.routing.pool import Pool
 from drivetrain.proxy.routing.settings import PolicySettings
 from drivetrain.proxy.sessions import Sessions
 from drivetrain.proxy.settings import ProxySettings
-from drivetrain.proxy.templates import Template, context_of
 
 PROBES = 2
 """Connections to a replica beside those of its requests."""

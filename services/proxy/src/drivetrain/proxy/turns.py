@@ -74,7 +74,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A finished turn as the session index keeps it: only what is new since its parent. `line` is the digest by which
     a request that goes on from here finds it, `also` are others for harnesses that change their history, `asked` is one
-    that all attempts of the same request share. See `drivetrain.proxy.echoes`."""
+    that all attempts of the same request share. See `drivetrain.proxy.conversations.echoes`."""
 
     turn: str
     parent: str | None

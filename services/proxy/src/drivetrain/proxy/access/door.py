@@ -13,7 +13,7 @@ from drivetrain.proxy.access.bounds import Bounds, body_of, within
 from drivetrain.proxy.access.keys import Keys
 from drivetrain.proxy.access.principal import Principal
 from drivetrain.proxy.access.rates import Rates
-from drivetrain.proxy.parts import Finished
+from drivetrain.proxy.replies.parts import Finished
 from drivetrain.proxy.turns import Ask
 
 P = TypeVar("P")

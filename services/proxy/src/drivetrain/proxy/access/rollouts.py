@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from drivetrain.common.errors import CannotStart
 from drivetrain.common.identity import RolloutKey, rollout_session
 from drivetrain.proxy.access.sockets import SocketPath
-from drivetrain.proxy.listeners import Listeners
+from drivetrain.proxy.api.listeners import Listeners
 
 _KEY_HEADERS = frozenset((b"authorization", b"x-api-key", b"x-goog-api-key"))
 

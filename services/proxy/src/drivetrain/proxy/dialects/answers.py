@@ -7,8 +7,8 @@ from contextlib import aclosing
 from drivetrain.proxy.dialects.base import Part, Whole, Writes
 from drivetrain.proxy.engines.base import EngineBroke
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.parts import Finished, Opened, Reply, Tokens
-from drivetrain.proxy.replies import Call, Piece
+from drivetrain.proxy.replies.parts import Finished, Opened, Reply, Tokens
+from drivetrain.proxy.replies.reader import Call, Piece
 
 Parts = AsyncGenerator[tuple[int, Part], None]
 _AHEAD = 64

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.parts import Finished, Opened, Tokens
-from drivetrain.proxy.replies import Call, Piece
+from drivetrain.proxy.replies.parts import Finished, Opened, Tokens
+from drivetrain.proxy.replies.reader import Call, Piece
 from drivetrain.proxy.turns import Ask
 
 Part = Tokens | Piece | Call | Finished

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from drivetrain.proxy.api.feedback import Feedback
 from drivetrain.proxy.dialects import anthropic, openai_chat, openai_completions
 from drivetrain.proxy.dialects.anthropic.body import CountBody
 from drivetrain.proxy.dialects.base import Dialect, Support
-from drivetrain.proxy.feedback import Feedback
 
 DIALECTS: tuple[Dialect, ...] = (openai_chat, openai_completions, anthropic)
 

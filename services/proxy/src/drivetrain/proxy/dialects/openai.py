@@ -8,9 +8,9 @@ import msgspec
 from drivetrain.common.events import Sampling
 from drivetrain.proxy.dialects.base import Head
 from drivetrain.proxy.dialects.reading import HINT_NOTES, Hints
+from drivetrain.proxy.engines.sampling import NEUTRAL
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.parts import Finished, Tokens
-from drivetrain.proxy.sampling import NEUTRAL
+from drivetrain.proxy.replies.parts import Finished, Tokens
 
 NO_LOGPROB = -9999.0
 """What OpenAI's clients expect where there is no logprob."""

@@ -11,8 +11,8 @@ from drivetrain.proxy.dialects.base import Head, Part, Support, Whole
 from drivetrain.proxy.dialects.openai import error
 from drivetrain.proxy.dialects.reading import hints_of, parse, typed
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.parts import Finished, Tokens
-from drivetrain.proxy.replies import Piece
+from drivetrain.proxy.replies.parts import Finished, Tokens
+from drivetrain.proxy.replies.reader import Piece
 from drivetrain.proxy.turns import Ask
 
 NAME = "OpenAI Completions"

@@ -1,1 +1,1 @@
-"""What samples the tokens, one module for each kind of engine."""
+"""What samples the tokens, one module for each kind of engine, and what it is told."""

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from drivetrain.common.events import Message
+from drivetrain.proxy.conversations.lineage import digest_of, text_of
 from drivetrain.proxy.identify.harnesses import MARKS_THREADS
-from drivetrain.proxy.lineage import digest_of, text_of
 from drivetrain.proxy.turns import MAIN, Caller, Kind, KnownTurn
 
 _HEARTBEAT = re.compile(r"\bHEARTBEAT_OK\b")

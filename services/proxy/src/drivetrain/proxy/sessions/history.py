@@ -5,7 +5,7 @@ import asyncio
 from drivetrain.common.bus.base import Bus, BusError
 from drivetrain.common.events import TurnRecorded
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.proxy.capture import known_turn
+from drivetrain.proxy.recording.capture import known_turn
 from drivetrain.proxy.sessions.kept import Address, Kept, keep
 
 _log = get_logger("sessions")

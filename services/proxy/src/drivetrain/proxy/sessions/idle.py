@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from drivetrain.common.events import Event
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.proxy.capture import followed
 from drivetrain.proxy.metrics import IDLE
+from drivetrain.proxy.recording.capture import followed
 from drivetrain.proxy.sessions.index import Index
 from drivetrain.proxy.sessions.sessions import Sessions
 

@@ -10,8 +10,8 @@ from drivetrain.common.bus.base import Bus, BusError
 from drivetrain.common.events import Event, TurnFollowed, TurnRecorded
 from drivetrain.common.identity import new_id
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.proxy.capture import known_turn
 from drivetrain.proxy.metrics import REBUILDS
+from drivetrain.proxy.recording.capture import known_turn
 from drivetrain.proxy.sessions.index import Entry, Index
 from drivetrain.proxy.sessions.kept import Address
 from drivetrain.proxy.sessions.sessions import Sessions

@@ -25,8 +25,8 @@ from drivetrain.proxy.dialects.anthropic.body import (
     Tool,
 )
 from drivetrain.proxy.dialects.reading import hints_of, parse, typed
+from drivetrain.proxy.engines.grammar import json_of
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.grammar import json_of
 from drivetrain.proxy.turns import Ask
 
 _NOT_PROSE = "x-anthropic-billing-header"

@@ -8,8 +8,8 @@ import msgspec
 from drivetrain.proxy.dialects.anthropic.errors import error as error_of
 from drivetrain.proxy.dialects.base import Head, Part, Whole
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.parts import Finished, Tokens
-from drivetrain.proxy.replies import Call, Piece
+from drivetrain.proxy.replies.parts import Finished, Tokens
+from drivetrain.proxy.replies.reader import Call, Piece
 
 _BLOCKS = {
     "content": ({"type": "text", "text": ""}, "text_delta", "text"),

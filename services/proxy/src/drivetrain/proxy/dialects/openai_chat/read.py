@@ -6,8 +6,8 @@ from typing import Any
 from drivetrain.proxy.dialects.openai import sampling_of
 from drivetrain.proxy.dialects.openai_chat.body import SUPPORT, Body, Message, NamedChoice
 from drivetrain.proxy.dialects.reading import hints_of, parse, typed
+from drivetrain.proxy.engines.grammar import json_of
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.grammar import json_of
 from drivetrain.proxy.turns import Ask
 
 

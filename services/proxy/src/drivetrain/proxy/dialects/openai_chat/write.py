@@ -10,8 +10,8 @@ from drivetrain.proxy.dialects import openai
 from drivetrain.proxy.dialects.answers import joined
 from drivetrain.proxy.dialects.base import Head, Part, Whole
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.parts import Finished, Tokens
-from drivetrain.proxy.replies import Call, Piece
+from drivetrain.proxy.replies.parts import Finished, Tokens
+from drivetrain.proxy.replies.reader import Call, Piece
 from drivetrain.proxy.turns import Ask
 
 _CHANNELS = {"content": "content", "reasoning": "reasoning_content"}

@@ -9,17 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from drivetrain.common.identity import new_id
-from drivetrain.proxy import feedback
 from drivetrain.proxy.access.door import Door
 from drivetrain.proxy.access.principal import Principal
+from drivetrain.proxy.api import feedback
+from drivetrain.proxy.api.feedback import Feedback
+from drivetrain.proxy.api.http import EventStream, json_response, while_connected
 from drivetrain.proxy.dialects import answers, anthropic, models
 from drivetrain.proxy.dialects.base import Dialect, Head
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.feedback import Feedback
 from drivetrain.proxy.gateway import Gateway
-from drivetrain.proxy.http import EventStream, json_response, while_connected
 from drivetrain.proxy.identify import Identifier
-from drivetrain.proxy.recorder import Recorder
+from drivetrain.proxy.recording.recorder import Recorder
 from drivetrain.proxy.sessions import Sessions
 from drivetrain.proxy.turns import Ask, KnownTurn
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from drivetrain.common.events import Message
-from drivetrain.proxy.lineage import text_of
-from drivetrain.proxy.prompts import Prompt, build
-from drivetrain.proxy.templates import BadConversation, Template
+from drivetrain.proxy.conversations.lineage import text_of
+from drivetrain.proxy.prompts.prompt import Prompt, build
+from drivetrain.proxy.prompts.templates import BadConversation, Template
 from drivetrain.proxy.turns import Past
 
 _THREADS = 2
@@ -27,7 +27,7 @@ class Rendering:
     async def prompt(
         self, messages: Sequence[Message], tools: list[dict[str, Any]], past: Past | None, *, same_tools: bool
     ) -> Prompt:
-        """See `drivetrain.proxy.prompts.build`."""
+        """See `drivetrain.proxy.prompts.prompt.build`."""
         if sum(len(text_of(message.get("content"))) for message in messages) < self._thread_chars:
             return build(self.template, messages, tools, past, same_tools=same_tools)
         loop = asyncio.get_running_loop()

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from drivetrain.proxy.replies import Call, Piece
+from drivetrain.proxy.replies.reader import Call, Piece
 from drivetrain.proxy.turns import Finish
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from drivetrain.common.events import Message
-from drivetrain.proxy.decoding import MARKS, Decoder, StopCut, as_said, beginning_of
+from drivetrain.proxy.replies.decoding import MARKS, Decoder, StopCut, as_said, beginning_of
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ Attempt = tuple[str, object] | None
 
 
 class Reads(Protocol):
-    """What replies need of a template; see `drivetrain.proxy.templates.Template`."""
+    """What replies need of a template; see `drivetrain.proxy.prompts.templates.Template`."""
 
     @property
     def tokenizer(self) -> Any: ...

@@ -8,13 +8,13 @@ import msgspec
 
 from drivetrain.common.events import Message, Place, Span, TurnFollowed, TurnRecorded
 from drivetrain.common.tokens import pack_ids, pack_logprobs
-from drivetrain.proxy.echoes import CUT, Where, lines
+from drivetrain.proxy.conversations.echoes import CUT, Where, lines
+from drivetrain.proxy.conversations.lineage import digest_of
 from drivetrain.proxy.engines.base import LabelSpan, Sampled
-from drivetrain.proxy.lineage import digest_of
-from drivetrain.proxy.parts import Finished
-from drivetrain.proxy.prompts import Prompt
-from drivetrain.proxy.replies import ReplyReader
-from drivetrain.proxy.sampling import inexact_because
+from drivetrain.proxy.engines.sampling import inexact_because
+from drivetrain.proxy.prompts.prompt import Prompt
+from drivetrain.proxy.replies.parts import Finished
+from drivetrain.proxy.replies.reader import ReplyReader
 from drivetrain.proxy.turns import Ask, Caller, Finish, KnownTurn
 
 UNKNOWN_VERSION = -1
@@ -180,7 +180,7 @@ def followed(
     trainable: bool,
     now: float,
 ) -> TurnFollowed:
-    """The event for a turn's next state. Its number is the publisher's to find; see `drivetrain.proxy.publisher`."""
+    """The event for a turn's next state. Its number is found by the publisher (`recording.publisher`)."""
     return TurnFollowed(
         tenant=known.tenant,
         policy=known.policy,

@@ -11,8 +11,8 @@ from drivetrain.common.events import Event, InvalidEvent, TurnFollowed, decode, 
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import HEADER
 from drivetrain.proxy.metrics import BACKLOG, NOT_RECORDED
-from drivetrain.proxy.recorder import Record, Recorder
-from drivetrain.proxy.spool import Position
+from drivetrain.proxy.recording.recorder import Record, Recorder
+from drivetrain.proxy.recording.spool import Position
 
 IN_FLIGHT = 64
 _RETRY_S = (0.1, 5.0)

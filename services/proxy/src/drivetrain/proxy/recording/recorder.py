@@ -9,7 +9,7 @@ from drivetrain.common.events import Event, TurnRecorded, encode
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import current_traceparent
 from drivetrain.proxy.metrics import NOT_RECORDED
-from drivetrain.proxy.spool import Spool, SpoolError
+from drivetrain.proxy.recording.spool import Spool, SpoolError
 
 _log = get_logger("recorder")
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from drivetrain.common.events import Message
-from drivetrain.proxy.lineage import text_of
+from drivetrain.proxy.conversations.lineage import text_of
 from drivetrain.proxy.turns import Past
 
 THINK_CLOSE = "</think>"
@@ -28,7 +28,7 @@ end is not certain."""
 
 
 class Writes(Protocol):
-    """What splices need of a template; see `drivetrain.proxy.templates.Template`."""
+    """What splices need of a template; see `drivetrain.proxy.prompts.templates.Template`."""
 
     @property
     def splices(self) -> bool: ...

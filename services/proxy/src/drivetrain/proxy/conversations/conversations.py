@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from drivetrain.common.events import Event, TurnRecorded
 from drivetrain.common.identity import new_id, session_id
-from drivetrain.proxy import echoes
-from drivetrain.proxy.capture import followed, known_turn
-from drivetrain.proxy.echoes import CUT, Link, Where
+from drivetrain.proxy.conversations import echoes
+from drivetrain.proxy.conversations.echoes import CUT, Link, Where
+from drivetrain.proxy.conversations.lineage import candidates, rolling
 from drivetrain.proxy.identify.speakers import thread_and_kind
-from drivetrain.proxy.lineage import candidates, rolling
+from drivetrain.proxy.recording.capture import followed, known_turn
 from drivetrain.proxy.sessions import Sessions
 from drivetrain.proxy.turns import Ask, Caller, KnownTurn, Speaker
 

@@ -14,14 +14,14 @@ from drivetrain.common.telemetry.traces import trace
 from drivetrain.proxy.access.door import Door
 from drivetrain.proxy.access.keys import key_in
 from drivetrain.proxy.access.rollouts import RolloutSockets
+from drivetrain.proxy.api.endpoints import Endpoints
+from drivetrain.proxy.api.http import CallerLeft, json_response
+from drivetrain.proxy.api.patience import status_of
 from drivetrain.proxy.dialects import anthropic, openai_chat
 from drivetrain.proxy.dialects.base import Dialect
 from drivetrain.proxy.dialects.catalog import DIALECTS, schemas
-from drivetrain.proxy.endpoints import Endpoints
 from drivetrain.proxy.errors import Refused
-from drivetrain.proxy.http import CallerLeft, json_response
 from drivetrain.proxy.metrics import REQUESTS
-from drivetrain.proxy.patience import status_of
 
 Handler = Callable[[Request], Awaitable[Response]]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from drivetrain.common.events import Message
-from drivetrain.proxy.lineage import candidates, extend, text_of
+from drivetrain.proxy.conversations.lineage import candidates, extend, text_of
 from drivetrain.proxy.turns import KnownTurn, Past, Speaker
 
 CUT = ("aborted", "error")

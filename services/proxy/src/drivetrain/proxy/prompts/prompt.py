@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from drivetrain.common.events import Message
-from drivetrain.proxy.splices import Difference, Obstacle, Spliced, Writes, mark, splice
+from drivetrain.proxy.prompts.splices import Difference, Obstacle, Spliced, Writes, mark, splice
 from drivetrain.proxy.turns import Past
 
 Drift = Literal["root", "clean", "realigned", "forked"]
@@ -16,7 +16,7 @@ other tools than the turn before. See `splices` for the others."""
 
 
 class Renders(Writes, Protocol):
-    """What prompts need of a template; see `drivetrain.proxy.templates.Template`."""
+    """What prompts need of a template; see `drivetrain.proxy.prompts.templates.Template`."""
 
     def render(self, messages: Sequence[Message], tools: list[dict[str, Any]]) -> list[int]: ...
 

@@ -9,9 +9,9 @@ from jinja2 import TemplateError
 from renderers.base import load_tokenizer
 
 from drivetrain.common.events import Message
-from drivetrain.proxy.encoding import Encoder
-from drivetrain.proxy.families import JSON_CALLS, PROBE_TOOL, BadModel, choose
-from drivetrain.proxy.lineage import arguments_of, text_of
+from drivetrain.proxy.conversations.lineage import arguments_of, text_of
+from drivetrain.proxy.prompts.encoding import Encoder
+from drivetrain.proxy.prompts.families import JSON_CALLS, PROBE_TOOL, BadModel, choose
 
 MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 _BRIDGE_TOKENS = 64

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from drivetrain.common.events import Sampling
-from drivetrain.proxy import grammar
+from drivetrain.proxy.engines import grammar
 
 NEUTRAL: dict[str, float] = {
     "min_p": 0.0,

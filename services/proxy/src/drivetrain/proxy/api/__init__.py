@@ -1,0 +1,1 @@
+"""The HTTP side: routes, listeners, streams and errors, the same for every dialect."""

@@ -1,0 +1,1 @@
+"""Which recorded turn a request continues, judged by what its messages mean."""

@@ -1,0 +1,1 @@
+"""Sampled token ids to what the caller sees: text, reasoning and tool calls, as they come."""
