@@ -94,6 +94,7 @@ class Endpoints:
         event = feedback.signal(given, known, now)
         if not self._recorder.record(event):
             raise Refused(503, "the feedback could not be stored: try again later", code="not_stored")
+        await self._recorder.lasting()
         return json_response({"id": event.id, "object": "feedback", "turn": known.turn})
 
     async def _meant(self, given: Feedback, principal: Principal, request: Request) -> KnownTurn | None:

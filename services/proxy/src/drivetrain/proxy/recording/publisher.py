@@ -1,17 +1,18 @@
 """From the spool to the bus: events leave in the order of each session, many sessions at a time, each stored once."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 
 import msgspec
 
 from drivetrain.common.bus.base import Bus, BusError
-from drivetrain.common.events import Event, InvalidEvent, TurnFollowed, decode, event_type
+from drivetrain.common.events import Event, InvalidEvent, NewerVersion, TurnFollowed, decode, event_type
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import HEADER
 from drivetrain.proxy.metrics import BACKLOG, NOT_RECORDED
 from drivetrain.proxy.recording.recorder import Record, Recorder
+from drivetrain.proxy.recording.segments import HEAD
 from drivetrain.proxy.recording.spool import Position
 
 IN_FLIGHT = 64
@@ -24,7 +25,8 @@ class Publisher:
 
     def __init__(self, recorder: Recorder, bus: Bus, retry_s: tuple[float, float] = _RETRY_S) -> None:
         self._spool, self._written, self._bus, self._retry_s = recorder.spool, recorder.written, bus, retry_s
-        self._away = False
+        self.away = False
+        """Whether the bus took nothing when it was last asked to."""
         self.idle = asyncio.Event()
 
     async def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -33,7 +35,7 @@ class Publisher:
             self._written.clear()
             records = self._spool.unread()
             while some := list(islice(records, IN_FLIGHT)):
-                await self._publish([payload for payload, _ in some])
+                await self._publish(some)
                 self._advance(some[-1][1])
             self.idle.set()
             if stopping():
@@ -45,10 +47,21 @@ class Publisher:
         self._spool.advance(cursor)
         BACKLOG.set(self._spool.backlog_bytes)
 
-    async def _publish(self, payloads: list[bytes]) -> None:
-        """Store a stretch of the log: the sessions beside each other, the events of each in their order."""
+    async def _publish(self, records: list[tuple[bytes | None, Position]]) -> None:
+        """Store a stretch of the log: the sessions beside each other, the events of each in their order. What is no
+        event, or none that this version knows, is set aside: it must not hold up the rest."""
         lanes: dict[str, list[tuple[Event, dict[str, str]]]] = {}
-        for event, headers in _events(payloads):
+        for payload, after in records:
+            if payload is None:
+                NOT_RECORDED.labels("damaged").inc()
+                continue
+            try:
+                event, headers = _event(payload)
+            except (msgspec.DecodeError, InvalidEvent, NewerVersion) as error:
+                NOT_RECORDED.labels("invalid").inc()
+                _log.error("a spooled record is no event that can be published", reason=str(error))
+                self._spool.set_aside(after, HEAD.size + len(payload))
+                continue
             lanes.setdefault(getattr(event, "session", ""), []).append((event, headers))
         await asyncio.gather(*(self._lane(lane) for lane in lanes.values()))
 
@@ -58,13 +71,13 @@ class Publisher:
             while True:
                 try:
                     await self._store(event, headers)
-                    self._away = False
+                    self.away = False
                     break
                 except BusError as error:
                     BACKLOG.set(self._spool.backlog_bytes)
-                    if not self._away:
+                    if not self.away:
                         _log.warning("the bus took nothing, the spool holds until it does", reason=str(error))
-                    self._away = True
+                    self.away = True
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, longest)
 
@@ -76,27 +89,35 @@ class Publisher:
             BusError: as for `Bus.publish`.
         """
         while await self._bus.publish(event, headers) is None and isinstance(event, TurnFollowed):
-            stored = await self._bus.get(event.STREAM, event.subject(self._bus.shards))
-            if stored is None:
-                raise BusError(f"{event.STREAM} refuses a copy of what it does not have: {event.subject()}")
-            assert isinstance(stored.event, TurnFollowed)
-            if _same(event, stored.event):
+            if _same(event, await self._stored(event)):
                 return
             event = msgspec.structs.replace(event, n=event.n + 1)
 
+    async def _stored(self, event: TurnFollowed) -> TurnFollowed | None:
+        """What has the number that an event wanted; None for what this version cannot read: it is another one."""
+        try:
+            stored = await self._bus.get(event.STREAM, event.subject(self._bus.shards))
+        except (InvalidEvent, NewerVersion) as error:
+            _log.warning("a next state in the stream cannot be read", subject=event.subject(), reason=str(error))
+            return None
+        if stored is None:
+            raise BusError(f"{event.STREAM} refuses a copy of what it does not have: {event.subject()}")
+        assert isinstance(stored.event, TurnFollowed)
+        return stored.event
 
-def _same(event: TurnFollowed, stored: TurnFollowed) -> bool:
+
+def _same(event: TurnFollowed, stored: TurnFollowed | None) -> bool:
     """Whether the next state is known already. That nothing followed is wrong once something did."""
+    if stored is None:
+        return False
     return event.kind == "idle" or (event.kind == stored.kind and event.messages == stored.messages)
 
 
-def _events(payloads: list[bytes]) -> Iterator[tuple[Event, dict[str, str]]]:
-    for payload in payloads:
-        record = msgspec.msgpack.decode(payload, type=Record)
-        try:
-            event = decode(record.payload, event_type(record.prefix))
-        except InvalidEvent as error:
-            NOT_RECORDED.labels("invalid").inc()
-            _log.error("a spooled event cannot be read and is skipped", reason=str(error))
-            continue
-        yield event, {HEADER: record.traceparent} if record.traceparent else {}
+def _event(payload: bytes) -> tuple[Event, dict[str, str]]:
+    """
+    Raises:
+        DecodeError, InvalidEvent, NewerVersion: it is no event.
+    """
+    record = msgspec.msgpack.decode(payload, type=Record)
+    event = decode(record.payload, event_type(record.prefix))
+    return event, {HEADER: record.traceparent} if record.traceparent else {}

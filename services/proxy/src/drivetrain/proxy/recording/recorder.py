@@ -9,6 +9,7 @@ from drivetrain.common.events import Event, TurnRecorded, encode
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import current_traceparent
 from drivetrain.proxy.metrics import NOT_RECORDED
+from drivetrain.proxy.recording.commit import GroupCommit
 from drivetrain.proxy.recording.spool import Spool, SpoolError
 
 _log = get_logger("recorder")
@@ -34,6 +35,7 @@ class Recorder:
     def __init__(self, spool: Spool, mask: Mask = lambda event: event) -> None:
         self.spool, self._mask = spool, mask
         self.written = asyncio.Event()
+        self._commit = GroupCommit(spool.commit)
 
     def record(self, event: Event) -> bool:
         """Append an event; False when the spool took nothing."""
@@ -48,6 +50,16 @@ class Recorder:
         self._append(kept)
         said = {name: getattr(kept, name) for name in ("masked", "consent", "exact", "inexact_reason")}
         return msgspec.structs.replace(event, **said) if kept is not event else event
+
+    async def lasting(self) -> None:
+        """Wait until what was recorded survives the machine too, if the spool is to (`spool.fsync`)."""
+        if not self.spool.fsync:
+            return
+        try:
+            await self._commit()
+        except OSError as error:
+            NOT_RECORDED.labels("fsync").inc()
+            _log.error("recorded, but a crash of the machine may lose it", reason=str(error))
 
     def _masked(self, event: Event) -> Event | None:
         try:

@@ -1,24 +1,21 @@
 """The local log between replies and the bus: appended with `write()` before a reply's last bytes, published in order.
 
-A folder of segments `<number>.log`, each a row of records: length and CRC-32 (little-endian, 4 bytes each), then the
-payload. `cursor` names the first record that the bus does not have yet. What a crash tore or a disk damaged is moved to
-`<number>.damaged` when the log is opened. The folder must outlive its process: whoever opens it next goes on with it.
+A folder of segments `<number>.log` (see `recording.segments`). `cursor` names the first record that the bus does not
+have yet. What is no record, or none that can be published, is kept in `<number>.damaged`. The folder must outlive its
+process: whoever opens it next goes on with it.
 """
 
 import fcntl
 import os
-import shutil
-import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.proxy.recording.commit import Commit, sync
+from drivetrain.proxy.recording.segments import mend, record, records, set_aside
 
-_HEAD = struct.Struct("<II")
-_MAX_RECORD = 1 << 30
 _log = get_logger("spool")
 
 
@@ -44,10 +41,13 @@ class Spool:
         Raises:
             SpoolError: the folder cannot be written, or belongs to another process.
         """
-        self._folder, self._max_bytes, self._segment_bytes, self._fsync = folder, max_bytes, segment_bytes, fsync
+        self._folder, self._max_bytes, self._segment_bytes, self.fsync = folder, max_bytes, segment_bytes, fsync
         self._lock = _lock(folder)
-        self._sizes = {number: _mended(self._path(number)) for number in self._segments()}
-        self.cursor = self._load_cursor()
+        self._unsynced: list[int] = []
+        cursor = self._load_cursor()
+        starts = {number: cursor.offset if number == cursor.segment else 0 for number in self._segments()}
+        self._sizes = {number: mend(self._path(number), start) for number, start in starts.items()}
+        self.cursor = self._within(cursor)
         self._writing = max(self._sizes, default=self.cursor.segment)
         self._file = self._open(self._writing)
         self._sizes.setdefault(self._writing, 0)
@@ -58,43 +58,51 @@ class Spool:
         return sum(size for number, size in self._sizes.items() if number >= self.cursor.segment) - self.cursor.offset
 
     def append(self, payload: bytes) -> None:
-        """Add one record; when this returns it survives the death of the process (with `fsync`, of the machine).
+        """Add one record; when this returns it survives the death of the process.
 
         Raises:
             SpoolError: the spool or the disk is full; nothing was added.
         """
-        record = _HEAD.pack(len(payload), zlib.crc32(payload)) + payload
-        if sum(self._sizes.values()) + len(record) > self._max_bytes:
+        data = record(payload)
+        if sum(self._sizes.values()) + len(data) > self._max_bytes:
             raise SpoolError(f"the spool is full ({self._max_bytes} bytes): is the bus away? Raise spool.max_bytes")
-        if self._sizes[self._writing] and self._sizes[self._writing] + len(record) > self._segment_bytes:
+        if self._sizes[self._writing] and self._sizes[self._writing] + len(data) > self._segment_bytes:
             self._roll()
         try:
-            written = os.write(self._file, record)
-            if written < len(record):
+            written = os.write(self._file, data)
+            if written < len(data):
                 raise OSError("the disk is full")
-            if self._fsync:
-                os.fdatasync(self._file)
         except OSError as error:
-            os.ftruncate(self._file, self._sizes[self._writing])
+            self._forget_half()
             raise SpoolError(f"cannot write to the spool in {self._folder}: {error}") from error
-        self._sizes[self._writing] += len(record)
+        self._sizes[self._writing] += len(data)
 
-    def unread(self) -> Iterator[tuple[bytes, Position]]:
-        """Records from the cursor on, oldest first, each with the cursor that follows it."""
+    def commit(self) -> Commit:
+        """What makes all that was appended until now survive the machine. It waits for the disk: call it in a thread.
+        It raises OSError when the disk fails."""
+        files, self._unsynced = [*self._unsynced, os.dup(self._file)], []
+        return lambda: sync(files)
+
+    def unread(self) -> Iterator[tuple[bytes | None, Position]]:
+        """Records from the cursor on, oldest first, each with the cursor that follows it; None for bytes that are no
+        record, which are set aside."""
         at = self.cursor
         for number in sorted(n for n in self._sizes if n >= at.segment):
             offset = at.offset if number == at.segment else 0
             with self._path(number).open("rb") as file:
-                file.seek(offset)
                 while offset < self._sizes[number]:
-                    length, crc = _HEAD.unpack(file.read(_HEAD.size))
-                    payload = file.read(length)
-                    if zlib.crc32(payload) != crc:
-                        raise SpoolError(
-                            f"{self._path(number)} is damaged at byte {offset}: start again to set that aside"
-                        )
-                    offset += _HEAD.size + length
-                    yield payload, Position(number, offset)
+                    for payload, after in records(file, offset, self._sizes[number]):
+                        if payload is None:
+                            self.set_aside(Position(number, after), after - offset)
+                        offset = after
+                        yield payload, Position(number, after)
+
+    def set_aside(self, after: Position, size: int) -> None:
+        """Keep the bytes before a place, which cannot be published, beside their segment."""
+        try:
+            set_aside(self._path(after.segment), after.offset - size, after.offset)
+        except OSError as error:
+            _log.error("what cannot be published could not be set aside either", reason=str(error))
 
     def advance(self, cursor: Position) -> None:
         """Records before this place are published: delete the segments that are done with, and remember the place.
@@ -114,8 +122,18 @@ class Spool:
 
     def close(self) -> None:
         """Close the files; the log stays."""
+        if self.fsync:
+            self.commit()()
         os.close(self._file)
         os.close(self._lock)
+
+    def _forget_half(self) -> None:
+        """Take back what was written of a record; where even that fails, readers step over it."""
+        try:
+            os.ftruncate(self._file, self._sizes[self._writing])
+        except OSError as error:
+            _log.error("half a record stays in the spool", reason=str(error))
+            self._sizes[self._writing] = os.fstat(self._file).st_size
 
     def _roll(self) -> None:
         """Begin a segment.
@@ -127,12 +145,18 @@ class Spool:
             file = self._open(self._writing + 1)
         except OSError as error:
             raise SpoolError(f"cannot begin a segment in {self._folder}: {error}") from error
-        os.close(self._file)
+        if self.fsync:
+            self._unsynced.append(self._file)
+        else:
+            os.close(self._file)
         self._file, self._writing = file, self._writing + 1
         self._sizes[self._writing] = 0
 
     def _open(self, number: int) -> int:
-        return os.open(self._path(number), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        file = os.open(self._path(number), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        if self.fsync:
+            self._unsynced.append(os.open(self._folder, os.O_RDONLY))  # holds the new file's name
+        return file
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:012d}.log"
@@ -141,16 +165,21 @@ class Spool:
         return sorted(int(path.stem) for path in self._folder.glob("*.log") if path.stem.isdigit())
 
     def _load_cursor(self) -> Position:
-        path, first = self._folder / "cursor", min(self._sizes, default=0)
+        """The stored place; the beginning when there is none: the bus refuses what it has already."""
+        path = self._folder / "cursor"
         try:
-            stored = msgspec.json.decode(path.read_bytes(), type=Position)
+            return msgspec.json.decode(path.read_bytes(), type=Position)
         except FileNotFoundError:
-            return Position(first, 0)
+            return Position()
         except msgspec.DecodeError as error:
-            raise SpoolError(f"{path} is damaged: delete it, and the bus will refuse what it has already") from error
-        if stored.segment not in self._sizes:
-            return Position(max(stored.segment, first), 0)
-        return Position(stored.segment, min(stored.offset, self._sizes[stored.segment]))
+            _log.warning("the spool's cursor is damaged: all of the log is published again", reason=str(error))
+            return Position()
+
+    def _within(self, cursor: Position) -> Position:
+        """The same place, or the nearest one that exists."""
+        if cursor.segment not in self._sizes:
+            return Position(max(cursor.segment, min(self._sizes, default=0)), 0)
+        return Position(cursor.segment, min(cursor.offset, self._sizes[cursor.segment]))
 
 
 def _lock(folder: Path) -> int:
@@ -165,30 +194,3 @@ def _lock(folder: Path) -> int:
         os.close(lock)
         raise SpoolError(f"the spool folder {folder} belongs to another process: give each proxy its own") from error
     return lock
-
-
-def _mended(path: Path) -> int:
-    """The size of a segment once all that follows its last whole record is set aside."""
-    whole, size = _whole_bytes(path), path.stat().st_size
-    if whole < size:
-        with path.open("r+b") as log, path.with_suffix(".damaged").open("ab") as aside:
-            log.seek(whole)
-            shutil.copyfileobj(log, aside)
-            aside.flush()
-            log.truncate(whole)
-        _log.error("set aside what is no whole record", segment=str(path), bytes=size - whole)
-    return whole
-
-
-def _whole_bytes(path: Path) -> int:
-    """How many bytes of a segment are whole records."""
-    offset, size = 0, path.stat().st_size
-    with path.open("rb") as file:
-        while len(head := file.read(_HEAD.size)) == _HEAD.size:
-            length, crc = _HEAD.unpack(head)
-            if length > min(_MAX_RECORD, size - offset) or zlib.crc32(payload := file.read(length)) != crc:
-                break
-            if len(payload) < length:
-                break
-            offset += _HEAD.size + length
-    return offset
