@@ -25,7 +25,7 @@ ASK = Ask(model="default", messages=[{"role": "user", "content": "Tell me a stor
 
 def sampled(server: VllmServer, template: Template, ask: Ask, other: dict[str, Any]) -> str:
     """What the engine samples for the ask under further sampling parameters."""
-    parameters = engine_parameters(ask.sampling, [], template.stop_ids) | other | {"max_tokens": 100}
+    parameters = engine_parameters(ask, template.stop_ids, template.marker_ids) | other | {"max_tokens": 100}
     body = {"token_ids": template.render(ask.messages, []), "sampling_params": parameters}
     answer = httpx.post(f"{server.url}/inference/v1/generate", json=body, timeout=120)
     assert answer.status_code == 200, answer.text

@@ -172,7 +172,7 @@ class StubEngine:
                 assert request.transport is not None
                 request.transport.abort()
                 return
-            await response.write(event(script, index, token))
+            await response.write(event(script, index, token, self.requests[-1]))
             if script.pace:
                 await asyncio.sleep(script.pace)
             if script.hold and index + 1 == script.hold_after:
@@ -194,17 +194,24 @@ class StubEngine:
         return web.json_response({"data": [{"id": "policy", "max_model_len": 1234}]})
 
 
-def event(script: Script, index: int, token: int) -> bytes:
+def candidates(token: int, wanted: int) -> list[dict[str, Any]]:
+    """The sampled token and the likeliest others, as vLLM lists them."""
+    others = [{"token_id": 40 + i, "logprob": -0.125 - i / 16, "rank": i + 1} for i in range(wanted - 1)]
+    return [{"token_id": token, "logprob": logprob(token), "rank": wanted}, *others]
+
+
+def event(script: Script, index: int, token: int, request: dict[str, Any]) -> bytes:
     """One token as vLLM writes it."""
     last = index + 1 == len(script.ids)
     versions = script.versions or [("7", 0, len(script.ids))]
+    tops = candidates(token, wanted) if (wanted := request.get("sampling_params", {}).get("logprobs")) else []
     choice = {
         "index": 0,
         "finish_reason": script.finish if last else None,
         "stop_reason": None,
         "token_ids": [token],
         "weight_versions": [{"version": v, "start": a, "end": b} for v, a, b in versions] if last else None,
-        "logprobs": {"content": [{"token_id": token, "logprob": logprob(token), "rank": 1, "top_logprobs": []}]},
+        "logprobs": {"content": [{"token_id": token, "logprob": logprob(token), "rank": 1, "top_logprobs": tops}]},
     }
     return b"data: " + json.dumps({"request_id": "r", "usage": None, "choices": [choice]}).encode() + b"\n\n"
 

@@ -317,7 +317,7 @@ async def test_a_long_conversation_is_rendered_beside_the_loop_with_the_same_tok
         ({"n": 17}, 400, "n", "16"),
         ({"max_tokens": -1}, 400, "max_tokens", ">= 1"),
         ({"temperature": 3}, 400, "temperature", "2"),
-        ({"top_logprobs": 3}, 400, "top_logprobs", "say 0"),
+        ({"top_logprobs": 3}, 400, "top_logprobs", "needs logprobs"),
         ({"tool_choice": "required"}, 400, "tool_choice", "required"),
         ({"response_format": {"type": "grammar"}}, 400, "response_format.type", "grammar"),
         ({"audio": {"voice": "x"}}, 400, "audio", "not supported"),

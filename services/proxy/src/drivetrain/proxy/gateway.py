@@ -68,9 +68,9 @@ class Gateway:
             Refused: the request cannot be honoured, or no replica answers.
         """
         with IN_FLIGHT.track_inprogress():
-            arrived = self._clock()
+            arrived, template = self._clock(), self._rendering.template
             captured = await self._prepare(caller, ask, arrived)
-            parameters = engine_parameters(captured.ask.sampling, ask.stop, self._rendering.template.stop_ids)
+            parameters = engine_parameters(captured.ask, template.stop_ids, template.marker_ids)
             OVERHEAD.observe(max(self._clock() - arrived, 0.0))
             event: TurnRecorded | None = None
             unanswered = False
@@ -90,7 +90,6 @@ class Gateway:
             finally:
                 if event is None and not unanswered:
                     self._remember_later(captured, self._record(captured, finish))
-            await self._recorder.lasting()
             await self._remember(captured, event)
             yield captured.finished
 
@@ -156,8 +155,7 @@ class Gateway:
             async for sampled in stream:
                 captured.take(sampled)
                 if captured.ask.logprobs or captured.ask.token_ids:
-                    texts = [self._rendering.text([i]) for i in sampled.ids]
-                    yield Tokens(list(sampled.ids), list(sampled.logprobs), texts)
+                    yield Tokens.of(sampled, captured.ask.top_logprobs, lambda token: self._rendering.text([token]))
                 for piece in reader.feed(sampled.ids):
                     yield piece
         if captured.engine_finish is None:

@@ -49,8 +49,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A request for one reply, whatever dialect it came in; messages and tools in the form of OpenAI chat.
 
     `model` names the policy. `prompt` is text or token ids to be continued as they are: then there are no messages.
-    `must_call` names the tools of which the reply has to call one. `logprobs` and `token_ids` ask for these
-    with the reply, `usage_chunk` for the usage at the end of a stream.
+    `must_call` names the tools of which the reply has to call one, `one_call` ends it after its first call. `logprobs`
+    and `token_ids` ask for these with the reply, `top_logprobs` for that many of the likeliest tokens at each place,
+    `usage_chunk` for the usage at the end of a stream.
     `replies` siblings are wanted; all of one request have the same `family`. `hints` are the body's own words on
     who speaks: session_id, turn_type, session_done, user_id, prompt_cache_key.
     """
@@ -60,11 +61,13 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | list[int] | None = None
     tools: list[dict[str, Any]] = []
     must_call: list[str] = []
+    one_call: bool = False
     sampling: Sampling = Sampling()
     stop: list[str] = []
     stream: bool = False
     usage_chunk: bool = False
     logprobs: bool = False
+    top_logprobs: int = 0
     token_ids: bool = False
     replies: int = 1
     family: str = ""

@@ -93,7 +93,7 @@ async def whole(parts: Parts, siblings: int) -> list[Whole]:
 def _joined(parts: Sequence[Part]) -> Whole:
     texts: dict[str, list[str]] = {"content": [], "reasoning": []}
     calls: list[Call] = []
-    tokens = Tokens([], [], [])
+    tokens = Tokens([], [], [], [])
     for part in parts:
         if isinstance(part, Piece):
             texts[part.channel].append(part.text)
@@ -109,7 +109,9 @@ def _joined(parts: Sequence[Part]) -> Whole:
 
 def joined(before: Tokens, after: Tokens) -> Tokens:
     """Tokens and those that follow them."""
-    return Tokens(before.ids + after.ids, before.logprobs + after.logprobs, before.texts + after.texts)
+    return Tokens(
+        before.ids + after.ids, before.logprobs + after.logprobs, before.texts + after.texts, before.tops + after.tops
+    )
 
 
 async def _pump(index: int, reply: Reply, queue: "asyncio.Queue[tuple[int, Part] | EngineBroke | None]") -> None:

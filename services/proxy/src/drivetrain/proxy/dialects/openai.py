@@ -8,7 +8,7 @@ import msgspec
 from drivetrain.common.events import Sampling
 from drivetrain.proxy.dialects.base import Head
 from drivetrain.proxy.dialects.reading import HINT_NOTES, Hints
-from drivetrain.proxy.engines.sampling import NEUTRAL
+from drivetrain.proxy.engines.sampling import MOST_TOPS, NEUTRAL
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.replies.parts import Finished, Tokens
 
@@ -29,6 +29,9 @@ HARMLESS = {
     "store": "replies are kept as consent says",
     "user": "",
 }
+
+Top = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOPS)]
+"""How many of the likeliest tokens are told at each place."""
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 _Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]

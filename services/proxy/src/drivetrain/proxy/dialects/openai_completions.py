@@ -30,7 +30,7 @@ class Body(openai.Fields, kw_only=True):
     prompt: str | list[_TokenId]
     best_of: Literal[1] | None = None
     echo: Literal[False] | None = None
-    logprobs: Literal[0] | None = None
+    logprobs: openai.Top | None = None
 
 
 SUPPORT = Support(
@@ -39,7 +39,7 @@ SUPPORT = Support(
     | {
         "best_of": "1",
         "echo": "false",
-        "logprobs": "0: those of the sampled tokens",
+        "logprobs": "0 to 20: of the sampled tokens, and of so many of the likeliest ones",
         "max_tokens": f"{_MAX_TOKENS} if it is missing",
         "prompt": "one text, or the token ids of one prompt",
     },
@@ -47,7 +47,6 @@ SUPPORT = Support(
     refused={
         "best_of": "every reply is returned: use n",
         "echo": "the prompt is not repeated: put it before the reply yourself",
-        "logprobs": "only the sampled token's logprob is known: say 0",
         "prompt": "one prompt a request: a text or a list of token ids",
         "suffix": "nothing is inserted: leave it out",
     },
@@ -69,6 +68,7 @@ def read(data: bytes) -> Ask:
         stream=bool(body.stream),
         usage_chunk=bool(body.stream_options and body.stream_options.include_usage),
         logprobs=body.logprobs is not None,
+        top_logprobs=body.logprobs or 0,
         token_ids=bool(body.return_token_ids),
         replies=body.n or 1,
         hints=hints_of(body),
@@ -148,11 +148,13 @@ def _tokens(ask: Ask, tokens: Tokens, offset: int) -> dict[str, Any]:
     """Logprobs and token ids of a choice, as far as they were asked for; `offset` is where its text goes on."""
     fields: dict[str, Any] = {}
     if ask.logprobs:
+        logprobs = openai.logprobs_of(tokens)
+        rows = zip(tokens.texts, logprobs, tokens.tops, strict=False)
         offsets = [offset + sum(map(len, tokens.texts[:i])) for i in range(len(tokens.texts))]
         fields["logprobs"] = {
             "tokens": tokens.texts,
-            "token_logprobs": openai.logprobs_of(tokens),
-            "top_logprobs": None,
+            "token_logprobs": logprobs,
+            "top_logprobs": [{**dict(tops), text: logprob} for text, logprob, tops in rows] or None,
             "text_offset": offsets,
         }
     if ask.token_ids:

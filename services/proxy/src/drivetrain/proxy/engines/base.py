@@ -48,11 +48,19 @@ class LabelSpan(msgspec.Struct, frozen=True):
     version: str
 
 
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A token that could have been sampled."""
+
+    token_id: int
+    logprob: float
+
+
 class Sampled(msgspec.Struct, frozen=True, gc=False):
     """Newly sampled tokens, one logprob each (None where the engine gave none).
 
     `finish` comes with the last tokens, and with it `spans` over the whole reply; `cached` counts prompt tokens that
-    the engine had in its cache, when it says so.
+    the engine had in its cache, when it says so. `tops` has the likeliest candidates at each place, as far as they were
+    asked for.
     """
 
     ids: list[int]
@@ -60,6 +68,7 @@ class Sampled(msgspec.Struct, frozen=True, gc=False):
     finish: Literal["stop", "length"] | None = None
     spans: list[LabelSpan] | None = None
     cached: int | None = None
+    tops: list[list[Candidate]] | None = None
 
 
 class EngineStream(Protocol):

@@ -1,12 +1,13 @@
 """Sampling parameters: what the engine is told, and whether its logprobs can be used in a ratio afterwards."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from drivetrain.common.events import Sampling
 from drivetrain.proxy.engines import grammar
+from drivetrain.proxy.turns import Ask
 
 NEUTRAL: dict[str, float] = {
     "min_p": 0.0,
@@ -18,6 +19,9 @@ NEUTRAL: dict[str, float] = {
 not listed changes the logprobs unless it is empty."""
 
 GREEDY_BELOW = 1e-5
+CALL_END = "</tool_call>"
+MOST_TOPS = 20
+"""Candidates at each place that vLLM gives at the most, unless it is told otherwise."""
 
 
 def for_rollout(sampling: Sampling, temperature: float) -> Sampling:
@@ -47,19 +51,28 @@ def capped(sampling: Sampling, prompt_tokens: int, context_tokens: int) -> Sampl
     return msgspec.structs.replace(sampling, max_tokens=min(sampling.max_tokens or left, left))
 
 
-def engine_parameters(sampling: Sampling, stop: Sequence[str], stop_ids: Sequence[int]) -> dict[str, Any]:
-    """The parameters as the engine's generate endpoint takes them, with the sampled token's logprob asked for."""
+def ends_of(ask: Ask) -> list[str]:
+    """The texts at which the engine ends the reply; where it may have only one call, the end of a call is one of them.
+    Their tokens are sampled and recorded like all others."""
+    return [*ask.stop, CALL_END] if ask.one_call and ask.tools else ask.stop
+
+
+def engine_parameters(ask: Ask, stop_ids: Sequence[int], marker_ids: Mapping[int, str]) -> dict[str, Any]:
+    """The parameters as the engine's generate endpoint takes them, with the sampled token's logprob asked for. A text
+    of `marker_ids` is one token of the model."""
+    sampling, ends = ask.sampling, ends_of(ask)
     parameters: dict[str, Any] = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k,
         "max_tokens": sampling.max_tokens,
-        "logprobs": 0,
-        "stop_token_ids": list(stop_ids),
+        # One more than was asked for: of so many vLLM counts the sampled token as the first, however unlikely it was.
+        "logprobs": min(ask.top_logprobs + 1, MOST_TOPS) if ask.top_logprobs else 0,
+        "stop_token_ids": [*stop_ids, *(token for token, marker in marker_ids.items() if marker in ends)],
         **sampling.other,
     }
     if sampling.seed is not None:
         parameters["seed"] = sampling.seed
-    if stop:
-        parameters["stop"] = list(stop)
+    if stop := [text for text in ends if text not in marker_ids.values()]:
+        parameters["stop"] = stop
     return parameters

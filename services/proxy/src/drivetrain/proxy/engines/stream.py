@@ -6,7 +6,7 @@ from itertools import takewhile
 
 import aiohttp
 
-from drivetrain.proxy.engines.base import EngineBroke, Sampled
+from drivetrain.proxy.engines.base import Candidate, EngineBroke, Sampled
 from drivetrain.proxy.engines.wire import read_chunk
 
 _LONGEST_LINE = 16 << 20
@@ -112,7 +112,12 @@ def joined(parts: Sequence[Sampled]) -> Sampled:
         next((part.finish for part in reversed(parts) if part.finish), None),
         next((part.spans for part in reversed(parts) if part.spans is not None), None),
         next((part.cached for part in reversed(parts) if part.cached is not None), None),
+        _tops(parts) if any(part.tops for part in parts) else None,
     )
+
+
+def _tops(parts: Sequence[Sampled]) -> list[list[Candidate]]:
+    return [top for part in parts for top in part.tops or [[]] * len(part.ids)]
 
 
 class _Silence:

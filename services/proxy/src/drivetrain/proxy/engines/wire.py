@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from drivetrain.proxy.engines.base import EngineBroke, LabelSpan, Sampled
+from drivetrain.proxy.engines.base import Candidate, EngineBroke, LabelSpan, Sampled
 
 _NO_LOGPROB = -9999.0
 """What vLLM writes where it has no logprob."""
@@ -14,6 +14,7 @@ _NO_LOGPROB = -9999.0
 class _Logprob(msgspec.Struct, gc=False):
     token_id: int
     logprob: float
+    top_logprobs: list[Candidate] = []
 
 
 class _Logprobs(msgspec.Struct, gc=False):
@@ -76,7 +77,7 @@ def read_chunk(data: bytes) -> Sampled:
     if finish == "abort" or finish == "error":
         raise EngineBroke(f"the engine ended the reply with {finish!r}")
     ids = choice.token_ids or []
-    return Sampled(ids, _logprobs(ids, choice.logprobs), finish, choice.weight_versions)
+    return Sampled(ids, _logprobs(ids, choice.logprobs), finish, choice.weight_versions, None, _tops(choice.logprobs))
 
 
 def words(data: bytes) -> str:
@@ -94,3 +95,9 @@ def _logprobs(ids: list[int], logprobs: _Logprobs | None) -> list[float | None]:
     if [entry.token_id for entry in entries] != ids:
         return [None] * len(ids)
     return [entry.logprob if entry.logprob > _NO_LOGPROB else None for entry in entries]
+
+
+def _tops(logprobs: _Logprobs | None) -> list[list[Candidate]] | None:
+    """The candidates at each place. One alone is the sampled token, which vLLM always names."""
+    entries = (logprobs.content if logprobs else None) or []
+    return [entry.top_logprobs for entry in entries] if entries and len(entries[0].top_logprobs) > 1 else None

@@ -11,7 +11,7 @@ from drivetrain.common.tokens import pack_ids, pack_logprobs
 from drivetrain.proxy.conversations.echoes import CUT, Where, lines
 from drivetrain.proxy.conversations.lineage import digest_of
 from drivetrain.proxy.engines.base import LabelSpan, Sampled
-from drivetrain.proxy.engines.sampling import inexact_because
+from drivetrain.proxy.engines.sampling import ends_of, inexact_because
 from drivetrain.proxy.prompts.prompt import Prompt
 from drivetrain.proxy.replies.parts import Finished
 from drivetrain.proxy.replies.reader import ReplyReader
@@ -90,7 +90,7 @@ class Captured:
             response_ids=pack_ids(self.reader.ids),
             logprobs=pack_logprobs(self.logprobs),
             versions=versions,
-            sampling=msgspec.structs.replace(self.ask.sampling, stop=self.ask.stop),
+            sampling=msgspec.structs.replace(self.ask.sampling, stop=ends_of(self.ask)),
             finish=finish,
             exact=not reason,
             inexact_reason=reason,

@@ -46,7 +46,7 @@ class ToolChoice(msgspec.Struct):
 
     type: Literal["auto", "any", "tool", "none"]
     name: _Name | None = None
-    disable_parallel_tool_use: Literal[False] | None = None
+    disable_parallel_tool_use: bool | None = None
 
 
 class Format(msgspec.Struct):
@@ -103,7 +103,7 @@ SUPPORT = Support(
         "metadata": "`user_id` tells who speaks",
         "output_config": "`format` holds the reply to a grammar: recorded as inexact; `effort` changes nothing",
         "output_format": "holds the reply to a grammar: recorded as inexact",
-        "tool_choice": f"`any` and a named tool {_GRAMMAR}",
+        "tool_choice": f"`any` and a named tool {_GRAMMAR}; `disable_parallel_tool_use` ends it with the first call",
         "tools": "tools that the client runs; all are offered at once, whatever `defer_loading` says",
     },
     harmless={
@@ -121,7 +121,6 @@ SUPPORT = Support(
         "mcp_servers": "tools are run by the client: offer them in tools",
         "messages[].content[].type": _TEXT,
         "messages[].content[].content[].type": "only text is supported in tool results: describe images in words",
-        "tool_choice.disable_parallel_tool_use": "calls cannot be limited to one: leave it out",
         "tools[].type": "tools that a server runs are not supported: leave them out",
         "tools[].input_schema": "say what the tool takes; tools that a server runs are not supported",
     },

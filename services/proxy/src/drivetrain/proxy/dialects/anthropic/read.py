@@ -45,6 +45,7 @@ def read(data: bytes) -> Ask:
         messages=_conversation(body),
         tools=_tools(body),
         must_call=_must_call(body),
+        one_call=bool(body.tool_choice and body.tool_choice.disable_parallel_tool_use),
         sampling=Sampling(
             temperature=1.0 if body.temperature is None else body.temperature,
             top_p=1.0 if body.top_p is None else body.top_p,

@@ -94,10 +94,10 @@ class Body(openai.Fields, kw_only=True):
     max_completion_tokens: openai.Count | None = None
     tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedChoice | None = None
-    parallel_tool_calls: Literal[True] | None = None
+    parallel_tool_calls: bool | None = None
     response_format: ResponseFormat | None = None
     logprobs: bool | None = None
-    top_logprobs: Literal[0] | None = None
+    top_logprobs: openai.Top | None = None
 
 
 _IMAGES = "only text parts are supported: describe images in words"
@@ -108,9 +108,9 @@ SUPPORT = Support(
         "logprobs": "those of the sampled tokens, exactly",
         "messages": "roles system, developer, user, assistant, tool; text",
         "response_format": "`json_object` and `json_schema` hold the reply to a grammar: recorded as inexact",
-        "parallel_tool_calls": "true",
+        "parallel_tool_calls": "false ends a reply with the first call",
         "tool_choice": "`required` and a named function hold the reply to a grammar: recorded as inexact",
-        "top_logprobs": "0",
+        "top_logprobs": "0 to 20, with `logprobs`",
         "tools": "functions",
     },
     harmless=openai.HARMLESS
@@ -124,11 +124,9 @@ SUPPORT = Support(
         "functions": "use tools",
         "messages[].content[].type": _IMAGES,
         "modalities": "only text is produced: leave it out",
-        "parallel_tool_calls": "calls cannot be limited to one: leave it out or say true",
         "prediction": "leave it out",
         "tool_choice": "say none, auto, required or name a function",
         "tools[].type": "only functions are supported",
-        "top_logprobs": "only the sampled token's logprob is known: leave it out or say 0",
         "web_search_options": "nothing is searched for: leave it out",
     },
 )

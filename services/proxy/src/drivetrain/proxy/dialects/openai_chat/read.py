@@ -21,11 +21,13 @@ def read(data: bytes) -> Ask:
         messages=raw["messages"],
         tools=raw.get("tools", []) if body.tool_choice != "none" else [],
         must_call=_must_call(body),
+        one_call=body.parallel_tool_calls is False,
         sampling=sampling_of(body, body.max_completion_tokens or body.max_tokens, _form(body)),
         stop=body.stops,
         stream=bool(body.stream),
         usage_chunk=bool(body.stream_options and body.stream_options.include_usage),
         logprobs=bool(body.logprobs),
+        top_logprobs=_tops(body),
         token_ids=bool(body.return_token_ids),
         replies=body.n or 1,
         hints=hints_of(body),
@@ -57,6 +59,12 @@ def _must_call(body: Body) -> list[str]:
     if not names:
         raise Refused(400, "tool_choice required needs tools", param="tool_choice")
     return names
+
+
+def _tops(body: Body) -> int:
+    if body.top_logprobs and not body.logprobs:
+        raise Refused(400, "top_logprobs needs logprobs: true", param="top_logprobs")
+    return body.top_logprobs or 0
 
 
 def _form(body: Body) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A reply as OpenAI Chat Completions has it: one document, or chunks."""
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -120,8 +121,12 @@ def _tokens(ask: Ask, tokens: Tokens) -> dict[str, Any]:
     """Logprobs and token ids of a choice, as far as they were asked for."""
     fields: dict[str, Any] = {}
     if ask.logprobs:
-        rows = zip(tokens.texts, openai.logprobs_of(tokens), strict=True)
-        fields["logprobs"] = {"content": [_logprob(text, logprob) for text, logprob in rows], "refusal": None}
+        rows = zip(tokens.texts, openai.logprobs_of(tokens), tokens.tops or repeat(()), strict=False)
+        content = [
+            {**_logprob(text, logprob), "top_logprobs": [_logprob(*top) for top in tops]}
+            for text, logprob, tops in rows
+        ]
+        fields["logprobs"] = {"content": content, "refusal": None}
     if ask.token_ids:
         fields["token_ids"] = tokens.ids
     return fields
@@ -130,4 +135,4 @@ def _tokens(ask: Ask, tokens: Tokens) -> dict[str, Any]:
 def _logprob(text: str, logprob: float) -> dict[str, Any]:
     """A token's logprob. A part of a character has no text of its own, so its bytes are not told."""
     data = None if "\ufffd" in text else list(text.encode())
-    return {"token": text, "logprob": logprob, "bytes": data, "top_logprobs": []}
+    return {"token": text, "logprob": logprob, "bytes": data}
