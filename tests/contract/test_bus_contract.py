@@ -66,14 +66,14 @@ async def dead_letters(bus: Bus, policy: str) -> list[DeadLetter]:
 async def test_a_stored_event_is_read_back_whole(bus: Bus, policy: str) -> None:
     sent = score(policy, "a", hint="Name the subject.")
     assert await bus.publish(sent) is not None
-    found = await bus.last("SCORES", f"turn.scored.0.{policy}.s1.*.*")
+    found = await bus.last("SCORES", f"turn.scored.0.{policy}.s1.*.*.*")
     assert [stored.event for stored in found] == [sent]
 
 
 async def test_a_copy_is_refused_and_the_first_one_stays(bus: Bus, policy: str) -> None:
     await bus.publish(score(policy, "a", reward=1.0))
     assert await bus.publish(score(policy, "a", reward=-1.0)) is None
-    found = await bus.last("SCORES", f"turn.scored.0.{policy}.s1.*.*")
+    found = await bus.last("SCORES", f"turn.scored.0.{policy}.s1.*.*.*")
     assert [stored.event.reward for stored in found] == [1.0]  # type: ignore[attr-defined]
 
 
@@ -81,14 +81,14 @@ async def test_last_lists_each_subject_once_in_stream_order(bus: Bus, policy: st
     for turn in ("a", "b", "c"):
         await bus.publish(score(policy, turn))
     await bus.publish(score(policy, "other", session="s2"))
-    found = await bus.last("SCORES", f"turn.scored.0.{policy}.s1.*.*")
+    found = await bus.last("SCORES", f"turn.scored.0.{policy}.s1.*.*.*")
     assert [stored.event.turn for stored in found] == ["a", "b", "c"]  # type: ignore[attr-defined]
     assert [stored.sequence for stored in found] == sorted(stored.sequence for stored in found)
 
 
 async def test_nothing_stored_reads_as_nothing(bus: Bus, policy: str) -> None:
     assert await bus.last("SCORES", f"turn.scored.0.{policy}.>") == []
-    assert await bus.get("SCORES", f"turn.scored.0.{policy}.s1.a.1") is None
+    assert await bus.get("SCORES", f"turn.scored.0.{policy}.s1.a.rules.1") is None
 
 
 async def test_get_reads_one_subject(bus: Bus, policy: str) -> None:
@@ -174,7 +174,7 @@ async def test_poison_ends_in_the_dead_letters_with_its_original(bus: Bus, polic
 
 
 async def test_an_unreadable_payload_is_dead_lettered_and_the_rest_flows(bus: Bus, policy: str) -> None:
-    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.bad.1", b"\x81\xa1v\x01")
+    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.bad.rules.1", b"\x81\xa1v\x01")
     await bus.publish(score(policy, "good"))
     async with bus.consume(reader(policy)) as subscription:
         (delivery,) = await fetch_exactly(subscription, 1)
@@ -186,7 +186,7 @@ async def test_an_unreadable_payload_is_dead_lettered_and_the_rest_flows(bus: Bu
 
 async def test_a_newer_schema_stops_the_consumer_and_stays_in_the_stream(bus: Bus, policy: str) -> None:
     payload = encode(score(policy, "new")).replace(b"\xa1v\x01", b"\xa1v\x02", 1)
-    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.new.1", payload)
+    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.new.rules.1", payload)
     async with bus.consume(reader(policy)) as subscription:
         with pytest.raises(NewerVersion, match="upgrade the service"):
             await subscription.fetch(10, 2)
@@ -362,9 +362,9 @@ async def test_a_replay_begins_at_its_time_and_ends_where_the_stream_did(bus: Bu
 
 
 async def test_a_replay_leaves_out_what_cannot_be_read(bus: Bus, policy: str) -> None:
-    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.bad.1", b"\x81\xa1v\x01")
+    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.bad.rules.1", b"\x81\xa1v\x01")
     newer = encode(score(policy, "new")).replace(b"\xa1v\x01", b"\xa1v\x02", 1)
-    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.new.1", newer)
+    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s1.new.rules.1", newer)
     await bus.publish(score(policy, "good"))
     assert await replayed(bus, f"turn.scored.*.{policy}.>") == ["good"]
 

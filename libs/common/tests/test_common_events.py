@@ -78,7 +78,7 @@ def test_arbitrary_bytes_are_invalid_or_newer_and_nothing_else(payload: bytes) -
 
 
 def test_subjects_name_stream_policy_session_and_turn() -> None:
-    assert score().subject() == "turn.scored.0.default.s.t.2"
+    assert score().subject() == "turn.scored.0.default.s.t.rules.2"
     signal = Signal(kind="feedback", tenant="t", policy="p", session="s", id="i", at=0.0)
     assert signal.subject() == "signal.feedback.0.p.s.i"
     loaded = WeightsLoaded(policy="p", version=3, replica="r1", seconds=0.5, at=0.0)
@@ -86,7 +86,7 @@ def test_subjects_name_stream_policy_session_and_turn() -> None:
 
 
 def test_a_subject_leads_back_to_its_event() -> None:
-    assert event_type("turn.scored.0.default.s.t.2") is TurnScored
+    assert event_type("turn.scored.0.default.s.t.rules.2") is TurnScored
     assert event_type("signal.outcome.0.p.s.i") is Signal
     with pytest.raises(InvalidEvent, match="no event is published"):
         event_type("turn.unknown.0")

@@ -89,13 +89,15 @@ def test_the_state_of_the_stream_comes_back(model_folder: Path, tmp_path: Path) 
     bench = Bench(model_folder, tmp_path)
     bench.save(1, state=TrainerState([(1, 4)], {"s/a": 1}))
     bench.save(2, parent=1, state=TrainerState([(1, 6), (9, 9)], {"s/b": 2}))
-    assert bench.checkpoints.position().intervals == [(1, 6), (9, 9)]
-    assert bench.checkpoints.trained() == {"s/a": 1, "s/b": 2}
+    bench.save(3, parent=2, state=TrainerState([(1, 20)], {"s/c": 3}, judge="other"))
+    assert bench.checkpoints.position("rules").intervals == [(1, 6), (9, 9)]
+    assert bench.checkpoints.position("other").intervals == [(1, 20)]
+    assert bench.checkpoints.trained() == {"s/a": 1, "s/b": 2, "s/c": 3}
 
 
 def test_an_empty_store_has_settled_nothing(model_folder: Path, tmp_path: Path) -> None:
     bench = Bench(model_folder, tmp_path)
-    assert bench.checkpoints.position().intervals == Position().intervals
+    assert bench.checkpoints.position("rules").intervals == Position().intervals
     assert bench.checkpoints.read_lineage() == Lineage()
 
 

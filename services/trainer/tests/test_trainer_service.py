@@ -40,7 +40,7 @@ TURN = TurnRecorded(
     started_at=0.0, finished_at=1.0,
 )  # fmt: skip
 SCORE = TurnScored(
-    tenant="t", policy="demo", session="s", turn="a", n=0, judge="j", reward=1.0, votes=[], hints=[], at=2.0
+    tenant="t", policy="demo", session="s", turn="a", n=0, judge="rules", reward=1.0, votes=[], hints=[], at=2.0
 )
 
 
@@ -98,7 +98,7 @@ class World:
 
     def open_scores(self) -> set[int]:
         """Sequence numbers of scores that are not acknowledged."""
-        state = self.bus._states.get(("SCORES", "trainer-demo-scores"))
+        state = self.bus._states.get(("SCORES", "trainer-demo-rules-scores"))
         return set(range(1, len(self.bus.streams["SCORES"]) + 1)) - (state.done if state else set())
 
     async def promote(self, version: int) -> None:
@@ -166,6 +166,22 @@ async def test_what_is_not_trained_is_acknowledged_and_counted(
         await world.say("a", **changes)
         await until(lambda: dropped(reason) == before + 1, f"counted as {reason}")
         await until(lambda: not world.open_scores(), "acknowledged")
+
+
+async def test_one_judges_scores_are_trained_and_another_can_be_chosen_later(world: World) -> None:
+    before = dropped("other_judge")
+    async with world.trainer("--batch.size", "1"):
+        await world.say("a", judge="again")
+        await world.say("b", judge="again")
+        await world.bus.publish(msgspec.structs.replace(SCORE, turn="b", reward=-1.0))
+        await until(lambda: world.candidates() == [1], "the live judge's score is trained")
+        await until(lambda: dropped("other_judge") == before + 2, "the others are counted")
+        await until(lambda: not world.open_scores(), "all are acknowledged")
+    repeated = dropped("repeated")
+    await world.promote(1)
+    async with world.trainer("--batch.size", "1", "--judge", "again"):
+        await until(lambda: world.candidates() == [1, 2], "the other judge's score of another turn is trained")
+        await until(lambda: dropped("repeated") == repeated + 1, "what one judge's score trained no other's does")
 
 
 async def test_a_turn_without_vote_trains_by_its_hint(world: World) -> None:

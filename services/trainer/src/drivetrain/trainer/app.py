@@ -151,7 +151,7 @@ def build_inbox(
     scores = Scores(bus, tokenizer, method, wording, Limits(settings.max_tokens), meters.no_teacher)
     batch = settings.batch
     rules = BatchRules(batch.size, batch.min_size, batch.max_wait_s, batch.max_staleness)
-    memory = Memory(checkpoints.position(), checkpoints.trained())
+    memory = Memory(checkpoints.position(settings.judge), checkpoints.trained(), settings.judge)
     return Inbox(scores, rules, memory, meters.dropped)
 
 

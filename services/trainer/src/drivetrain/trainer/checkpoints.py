@@ -23,11 +23,12 @@ OPTIMIZER, TRAINABLE, STATE = "trainer/optimizer.safetensors", "trainer/trainabl
 
 
 class TrainerState(msgspec.Struct, frozen=True):
-    """What a checkpoint says about the stream: the settled sequence numbers, and the turns trained not long ago with
-    the optimiser step that did it."""
+    """What a checkpoint says about the stream: the sequence numbers that are settled as far as the scores of `judge`
+    go, and the turns trained not long ago with the optimiser step that did it."""
 
     position: list[Interval] = []
     trained: dict[str, int] = {}
+    judge: str = "rules"
 
 
 class Checkpoints:
@@ -116,11 +117,13 @@ class Checkpoints:
         except (OSError, msgspec.DecodeError) as error:
             raise BadCheckpoint(f"{file} cannot be read ({error}): remove that checkpoint") from error
 
-    def position(self) -> Position:
-        """All that any stored checkpoint settled, also one that was held: its turns are not trained again."""
+    def position(self, judge: str) -> Position:
+        """All that any stored checkpoint settled of a judge's scores, also one that was held: its turns are not trained
+        again."""
         settled = Position()
         for version in self.store.versions(self.policy):
-            for low, high in self.state(version).position:
+            state = self.state(version)
+            for low, high in state.position if state.judge == judge else ():
                 settled.settle(low, high)
         return settled
 

@@ -18,10 +18,12 @@ log = get_logger("trainer")
 
 @dataclass(frozen=True)
 class Memory:
-    """What must not be trained again: settled messages, and turns trained lately with the step that did it."""
+    """What must not be trained again: settled messages, and turns trained lately with the step that did it. `judge` is
+    the one whose scores are trained, and whose messages the position settles."""
 
     position: Position
     trained: dict[str, int]
+    judge: str = "rules"
 
 
 class Inbox:
@@ -55,6 +57,9 @@ class Inbox:
         self.memory.position.delivered(sequence, delivery.attempt)
         if not isinstance(event, TurnScored):
             await delivery.dead(f"the trainer reads turn.scored events, not {type(event).__name__}")
+            return
+        if event.judge != self.memory.judge:
+            await self._refuse(delivery, Reason.OTHER_JUDGE)
             return
         if f"{event.session}/{event.turn}" in self.memory.trained:
             await self._refuse(delivery, Reason.REPEATED)

@@ -18,10 +18,11 @@ log = get_logger("trainer")
 
 
 def scores_consumer(settings: TrainerSettings) -> Consumer:
-    """Every scored turn of the policy; at least four batches may be open at once."""
+    """Every scored turn of the policy, with a place in the stream for each judge that was ever listened to; at least
+    four batches may be open at once."""
     return Consumer(
         stream="SCORES",
-        durable=f"trainer-{settings.policy}-scores",
+        durable=f"trainer-{settings.policy}-{settings.judge}-scores",
         subjects=(f"turn.scored.*.{settings.policy}.>",),
         ack_wait_s=ACK_WAIT_S,
         max_deliver=MAX_DELIVER,

@@ -12,6 +12,7 @@ from drivetrain.common.tokens import unpack_ids, unpack_logprobs
 class Reason(StrEnum):
     """Why a scored turn is not trained. Every drop is counted under one of these."""
 
+    OTHER_JUDGE = "other_judge"
     UNRESOLVED = "unresolved"
     NO_SIGNAL = "no_signal"
     NOT_TRAINABLE = "not_trainable"

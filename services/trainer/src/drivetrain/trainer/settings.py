@@ -99,6 +99,7 @@ class TrainerSettings(Settings):
     """Settings of the trainer, which trains one policy."""
 
     policy: str = Field(pattern="^[a-z0-9_-]{1,64}$")
+    judge: str = Field("rules", pattern="^[a-z0-9_-]{1,64}$", description="whose scores are trained, by the judge's id")
     model: str = Field(min_length=1, description="folder or name of the base model: version 0 of the policy")
     store: Path = Field(description="folder of all checkpoints, shared with the weights service")
     method: Literal["binary", "opd", "combine"] = "combine"

@@ -190,7 +190,7 @@ class Trainer:
     async def _saved(self, version: int, parent: int, number: int, step: Step) -> Manifest | None:
         """The stored checkpoint; a full disk is waited for. None when the service stops meanwhile."""
         memory = self._inbox.memory
-        state = TrainerState(memory.position.intervals, dict(memory.trained))
+        state = TrainerState(memory.position.intervals, dict(memory.trained), memory.judge)
         while True:
             started = time.monotonic()
             try:

@@ -19,7 +19,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnScored(Event, frozen=True, kw_only=True):
-    """A judged turn, as of its n-th next state or signal.
+    """A judged turn, as of its n-th next state or signal, by the judge of that id: several may score the same turns.
 
     `reward` is None when no source could tell (`unresolved`): such a turn is kept and never trained. `hints` are
     at most three sentences of hindsight, shortest first.
@@ -42,7 +42,7 @@ class TurnScored(Event, frozen=True, kw_only=True):
     at: float
 
     def subject_tokens(self, shards: int) -> list[str]:
-        return [shard_of(self.session, shards), self.policy, self.session, self.turn, str(self.n)]
+        return [shard_of(self.session, shards), self.policy, self.session, self.turn, self.judge, str(self.n)]
 
 
 class RolloutScored(Event, frozen=True, kw_only=True):
