@@ -44,24 +44,28 @@ class Judge:
         Raises:
             Unprocessable: this event can never be judged; the message says why.
         """
-        event = delivery.event
         started = time.perf_counter()
+        await self._sessions.store(await self.results(delivery.event))
+        self._meters.judged(delivery.event, time.perf_counter() - started, self._clock())
+
+    async def results(self, event: Event) -> Sequence[Event]:
+        """What a next state or a signal leads to: scores, and the result of a rollout. Nothing is stored.
+
+        Raises:
+            Unprocessable: this event can never be judged; the message says why.
+        """
         try:
-            if isinstance(event, TurnFollowed) and event.kind == "superseded":
+            if isinstance(event, TurnFollowed):
                 joins.check_followed(event)
-            elif isinstance(event, TurnFollowed):
-                await self._sessions.store([await self._followed(event)])
-            elif isinstance(event, Signal):
+                return [await self._followed(event)] if event.kind != "superseded" else []
+            if isinstance(event, Signal):
                 joins.check_signal(event)
-                await (self._outcome(event) if event.kind == "outcome" else self._feedback(event))
-            else:
-                raise Unprocessable(f"the judge reads next states and signals, not {type(event).__name__}")
+                return await (self._outcome(event) if event.kind == "outcome" else self._feedback(event))
         except joins.BadEvent as error:
             raise Unprocessable(str(error)) from error
-        self._meters.judged(event, time.perf_counter() - started, self._clock())
+        raise Unprocessable(f"the judge reads next states and signals, not {type(event).__name__}")
 
     async def _followed(self, followed: TurnFollowed) -> TurnScored:
-        joins.check_followed(followed)
         session = Session.of(followed)
         signals = await self._sessions.signals(session)
         nameless = any(signal.kind == "feedback" and signal.turn is None for signal in signals)
@@ -71,16 +75,16 @@ class Judge:
         case = joins.in_session(joins.case_of(followed, about), followed.turn, turns)
         return await self._score(followed, followed.n, case, followed.trainable)
 
-    async def _feedback(self, signal: Signal) -> None:
+    async def _feedback(self, signal: Signal) -> list[Event]:
         session = Session.of(signal)
         turn, turns = await self._turn_of(signal)
         followed = await self._sessions.followed(session, turn.turn)
         signals = _with(signal, await self._sessions.signals(session))
         about = [other for other in signals if joins.concerns(other, turn.turn, turns)]
         case = joins.in_session(joins.case_of_turn(turn, followed, about), turn.turn, turns)
-        await self._sessions.store([await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn))])
+        return [await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn))]
 
-    async def _outcome(self, signal: Signal) -> None:
+    async def _outcome(self, signal: Signal) -> list[Event]:
         session = Session.of(signal)
         turns = await self._kept(session)
         events: list[Event] = []
@@ -94,7 +98,7 @@ class Judge:
             events.append(await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn)))
         if signal.rollout is not None:
             events.append(joins.rollout_scored(signal, turns, at=self._clock()))
-        await self._sessions.store(events)
+        return events
 
     async def _kept(self, session: Session) -> list[TurnRecorded]:
         """The recorded turns of a session without the attempts that came to nothing."""
