@@ -52,3 +52,13 @@ def test_a_fast_way_that_says_something_else_is_not_taken(model_folder: Path, mo
     monkeypatch.setattr(encoding.fastokens.Tokenizer, "from_json_str", lambda text: other, raising=False)
     text = "The capital of France is Paris."
     assert Encoder(SimpleNamespace(backend_tokenizer=backend)).encode(text) == backend.encode(text).ids
+
+
+def test_a_message_that_came_before_is_not_read_again(model_folder: Path) -> None:
+    encoder = Encoder(SimpleNamespace(backend_tokenizer=Tokenizer.from_file(str(model_folder / "tokenizer.json"))))
+    assert encoder._fast is not None
+    system, before = "Be brief. " * 100, encoder._fast.segment_cache_stats()["miss_bytes"]
+    for question in ("Why?", "When?", "Where to?"):
+        encoder.encode(f"<|im_start|>{system}<|im_end|><|im_start|>{question}<|im_end|>")
+    read = encoder._fast.segment_cache_stats()["miss_bytes"] - before
+    assert len(system) <= read < len(system) + 200
