@@ -11,11 +11,12 @@ from drivetrain.cli.stack.runfile import Run
 
 
 class ServiceStatus(msgspec.Struct, frozen=True):
-    """A service: does it live, is it ready, and what does it wait for."""
+    """A service: does it live, is it ready, what does it wait for, and what does it do without."""
 
     live: bool
     ready: bool
     waiting_for: list[str] = []
+    without: list[str] = []
 
 
 class StreamStatus(msgspec.Struct, frozen=True):
@@ -76,8 +77,8 @@ async def observe(run: Run) -> StackStatus:
 
 async def _service(client: httpx.AsyncClient, url: str) -> ServiceStatus:
     live, ready = await asyncio.gather(_json(client, f"{url}/livez"), _json(client, f"{url}/readyz"))
-    waiting = ready.get("waiting_for", []) if ready else []
-    return ServiceStatus(live is not None, bool(ready) and not waiting, waiting)
+    waiting, without = (ready.get(name, []) if ready else [] for name in ("waiting_for", "without"))
+    return ServiceStatus(live is not None, bool(ready) and not waiting, waiting, without)
 
 
 async def _version(client: httpx.AsyncClient, url: str) -> str | None:

@@ -23,6 +23,7 @@ class Lifecycle:
     def __init__(self, group: asyncio.TaskGroup, stack: AsyncExitStack | None = None) -> None:
         self._group = group
         self._checks: dict[str, Check] = {}
+        self._optional: dict[str, Check] = {}
         self._started = False
         self._stopping = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -39,6 +40,15 @@ class Lifecycle:
     def ready_when(self, name: str, check: Check) -> None:
         """Add a readiness condition: /readyz answers 503 and names it while it is false."""
         self._checks[name] = check
+
+    def does_without(self, name: str, here: Check) -> None:
+        """Add something that the service does its work without: /readyz names it while it is not here, and answers
+        200 all the same."""
+        self._optional[name] = here
+
+    def without(self) -> list[str]:
+        """The names of what is not here and is done without."""
+        return [name for name, here in self._optional.items() if not here()]
 
     def unready(self) -> list[str]:
         """The names of the conditions that do not hold; `starting` and `stopping` are among them."""

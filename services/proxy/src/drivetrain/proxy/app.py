@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from redis.asyncio import Redis
 
 from drivetrain.common.bus import Bus
-from drivetrain.common.bus import connect as connect_bus
 from drivetrain.common.lifecycle import Lifecycle
+from drivetrain.common.settings import BusSettings
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy import policies
 from drivetrain.proxy.access.bounds import Bounds
@@ -21,6 +21,7 @@ from drivetrain.proxy.api.endpoints import Endpoints
 from drivetrain.proxy.api.listeners import Listeners
 from drivetrain.proxy.api.server import add_sockets, build_app
 from drivetrain.proxy.identify import Identifier
+from drivetrain.proxy.late_bus import LateBus
 from drivetrain.proxy.prompts.rendering import Rendering
 from drivetrain.proxy.recording.publisher import Publisher
 from drivetrain.proxy.recording.recorder import Recorder
@@ -28,6 +29,9 @@ from drivetrain.proxy.recording.spool import Spool
 from drivetrain.proxy.sessions import Closer, History, Index, Rebuilder, Sessions
 from drivetrain.proxy.sessions import connect as connect_redis
 from drivetrain.proxy.settings import ProxySettings, SessionSettings
+
+FIRST_LOOK_S = 5.0
+"""How long a start waits for the bus before it goes on without."""
 
 IDLE_EVERY_S = 1.0
 """How often idle deadlines are looked at, at the least."""
@@ -43,8 +47,7 @@ async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
         _log.warning("no API keys are set: whoever reaches this service may use it", beyond=settings.listen.beyond)
     renderings = policies.renderings(lifecycle, settings)
     recorder = _recorder(lifecycle, settings, renderings)
-    bus = await connect_bus(settings.bus)
-    lifecycle.stack.push_async_callback(bus.close)
+    bus = await _bus(lifecycle, settings.bus)
     redis = connect_redis(settings.sessions.redis_url, settings.sessions.timeout_s)
     lifecycle.stack.push_async_callback(redis.aclose)
     sessions = _sessions(lifecycle, settings.sessions, redis, bus, recorder)
@@ -58,6 +61,16 @@ async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
     closed = asyncio.Event()
     lifecycle.spawn(_listen(lifecycle, listeners, listening, closed), "listener")
     lifecycle.spawn(_publish(Publisher(recorder, bus), recorder, closed), "publisher")
+
+
+async def _bus(lifecycle: Lifecycle, settings: BusSettings) -> LateBus:
+    """The bus, which people need not wait for: what is recorded lies in the spool meanwhile."""
+    bus = LateBus(settings)
+    lifecycle.stack.push_async_callback(bus.close)
+    lifecycle.does_without("bus", lambda: bus.here)
+    await bus.look(FIRST_LOOK_S)
+    lifecycle.spawn(bus.run(lifecycle.until_stopped), "bus")
+    return bus
 
 
 def _recorder(lifecycle: Lifecycle, settings: ProxySettings, renderings: Mapping[str, Rendering]) -> Recorder:
@@ -85,6 +98,7 @@ def _sessions(lifecycle: Lifecycle, settings: SessionSettings, redis: Redis, bus
     sessions = Sessions(index, History(bus), cache_bytes=settings.cache_bytes, idle_s=settings.idle_s)
     rebuilder = Rebuilder(sessions, index, bus, idle_s=settings.idle_s, keep_s=settings.keep_s)
     lifecycle.ready_when("session index", lambda: rebuilder.looked)
+    lifecycle.does_without("redis", lambda: index.here)
     lifecycle.spawn(rebuilder.run(lambda: lifecycle.stopping), "session index")
     closer = Closer(sessions, index, recorder.record, every_s=min(settings.idle_s / 10, IDLE_EVERY_S))
     lifecycle.spawn(closer.run(lambda: lifecycle.stopping), "idle turns")

@@ -47,7 +47,7 @@ def _processes(seen: StackStatus) -> Table:
 
 def _health(service: ServiceStatus) -> str:
     if service.ready:
-        return "ready"
+        return f"ready, without {', '.join(service.without)}" if service.without else "ready"
     if service.live:
         return f"waits for {', '.join(service.waiting_for)}"
     return "does not answer"

@@ -15,9 +15,10 @@ from drivetrain.common.telemetry.logs import get_logger
 
 
 class Readiness(Protocol):
-    """Whoever knows what the service still waits for."""
+    """Whoever knows what the service still waits for, and what it does without."""
 
     def unready(self) -> list[str]: ...
+    def without(self) -> list[str]: ...
 
 
 class PortInUse(CannotStart):
@@ -36,7 +37,8 @@ def admin_app(readiness: Readiness) -> FastAPI:
     def ready(response: Response) -> dict[str, object]:
         waiting = readiness.unready()
         response.status_code = 503 if waiting else 200
-        return {"status": "waiting" if waiting else "ready", "waiting_for": waiting}
+        without = readiness.without()
+        return {"status": "waiting" if waiting else "ready", "waiting_for": waiting, "without": without}
 
     @app.get("/metrics")
     def metrics() -> Response:

@@ -78,6 +78,11 @@ class Index:
         self._redis, self._keep_s, self._prefix = redis, keep_s, prefix
         self._ask_again_at = 0.0
 
+    @property
+    def here(self) -> bool:
+        """Whether Redis answered when it was last asked."""
+        return self._ask_again_at == 0.0
+
     async def places(self, digests: Sequence[str]) -> list[Address | None]:
         """Where the conversations with these digests stand."""
         keys = [self._key("line", digest) for digest in digests]
@@ -187,7 +192,9 @@ class Index:
         if now < self._ask_again_at:
             return otherwise
         try:
-            return await command()
+            answer = await command()
+            self._ask_again_at = 0.0
+            return answer
         except (RedisError, OSError, TimeoutError) as error:
             self._ask_again_at = now + _LEAVE_ALONE_S
             INDEX_ERRORS.inc()
