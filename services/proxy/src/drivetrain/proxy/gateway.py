@@ -90,6 +90,7 @@ class Gateway:
             finally:
                 if event is None and not unanswered:
                     self._remember_later(captured, self._record(captured, finish))
+            await self._recorder.lasting()
             await self._remember(captured, event)
             yield captured.finished
 
