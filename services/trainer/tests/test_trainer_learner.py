@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from drivetrain.trainer.advantages import METHODS, Weights
 from drivetrain.trainer.learner import Interrupted, Learner, Recipe
-from drivetrain.trainer.losses import CORRECTIONS, Clip
+from drivetrain.trainer.losses import objective
 from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, load_policy, load_tokenizer
 from drivetrain.trainer.rows import Item, micro_batches, rows_of
 from drivetrain.trainer.samples import Sample
@@ -20,9 +20,7 @@ from drivetrain.trainer.samples import Sample
 RECIPE = Recipe(
     method=METHODS["combine"],
     weights=Weights(),
-    clip=Clip(),
-    correction=CORRECTIONS["tis"],
-    cap=2.0,
+    objective=objective("clip"),
     kl=0.01,
     max_grad_norm=1e9,
 )

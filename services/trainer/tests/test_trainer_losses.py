@@ -7,7 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.trainer.losses import ANCHORS, CORRECTIONS, Clip, Tokens, clipped_policy_loss, k2, k3, token_losses
+from drivetrain.trainer.losses import ANCHORS, CORRECTIONS, Clip, Tokens, none, objective, token_losses
+from drivetrain.trainer.losses.anchor import k2, k3
+from drivetrain.trainer.losses.clip import clipped as clipped_policy_loss
+
+TIS = objective("clip")
 
 
 def policy_loss(ratio: float, advantage: float) -> tuple[float, bool]:
@@ -46,7 +50,7 @@ def test_a_clipped_token_has_no_gradient() -> None:
 def test_tis_is_the_ratio_up_to_its_cap() -> None:
     old, mu = torch.tensor([-1.0, -1.0, -1.0]), torch.tensor([-1.0, -1.0 + math.log(2), -1.0 - math.log(4)])
     assert CORRECTIONS["tis"](old, mu, 2.0).tolist() == pytest.approx([1.0, 0.5, 2.0])
-    assert CORRECTIONS["none"](old, mu, 2.0).tolist() == [1.0, 1.0, 1.0]
+    assert CORRECTIONS["none"](old, mu).tolist() == [1.0, 1.0, 1.0]
 
 
 def test_the_correction_carries_no_gradient() -> None:
@@ -81,7 +85,7 @@ def test_a_token_without_an_engine_logprob_is_masked_out() -> None:
         advantage=torch.tensor([1.0, 1.0]),
         reference=torch.tensor([-2.0, -2.0]),
     )
-    losses = token_losses(tokens, Clip(), CORRECTIONS["tis"], 2.0)
+    losses = token_losses(tokens, TIS)
     assert losses.policy.tolist() == [-1.0, 0.0]
     assert losses.kl.tolist() == pytest.approx([math.exp(-1), 0.0])
     assert losses.mask.tolist() == [True, False]
@@ -89,14 +93,14 @@ def test_a_token_without_an_engine_logprob_is_masked_out() -> None:
 
 def test_the_correction_weighs_the_anchor_too() -> None:
     half = Tokens(*(torch.tensor([v]) for v in (-1.0, -1.0, -1.0 + math.log(2), 1.0, -2.0)))
-    losses = token_losses(half, Clip(), CORRECTIONS["tis"], 2.0)
+    losses = token_losses(half, TIS)
     assert float(losses.policy) == pytest.approx(-0.5)
     assert float(losses.kl) == pytest.approx(0.5 * math.exp(-1))
 
 
 def test_without_a_reference_there_is_no_anchor() -> None:
     tokens = Tokens(*(torch.tensor([-1.0]) for _ in range(4)))
-    assert token_losses(tokens, Clip(), CORRECTIONS["none"], 2.0).kl.tolist() == [0.0]
+    assert token_losses(tokens, objective("clip", correct=none)).kl.tolist() == [0.0]
 
 
 values = st.lists(
@@ -112,7 +116,7 @@ def test_splitting_a_response_changes_no_sum(rows: list[tuple[float, ...]], data
 
     def total(part: list[tuple[float, ...]]) -> float:
         logp, old, mu, advantage, reference = torch.tensor(part).T
-        losses = token_losses(Tokens(logp, old, mu, advantage, reference), Clip(), CORRECTIONS["tis"], 2.0)
+        losses = token_losses(Tokens(logp, old, mu, advantage, reference), TIS)
         return float((losses.policy + 0.1 * losses.kl).double().sum())
 
     assert total(rows) == pytest.approx(total(rows[:cut]) + total(rows[cut:]), rel=1e-4, abs=1e-4)
@@ -135,6 +139,10 @@ def test_k2_pulls_the_harder_the_less_the_reference_would_say_a_token() -> None:
 def test_the_anchor_is_chosen_by_name() -> None:
     same = torch.tensor([-1.0])
     tokens = Tokens(same, same, same, torch.tensor([0.0]), reference=torch.tensor([-3.0]))
-    losses = {name: token_losses(tokens, Clip(), CORRECTIONS["none"], 2.0, anchor) for name, anchor in ANCHORS.items()}
+    losses = {
+        name: token_losses(tokens, objective("clip", correct=none, anchor=anchor)) for name, anchor in ANCHORS.items()
+    }
     # d = -2: e^-2 + 2 - 1 and 4 / 2
-    assert {name: float(loss.kl) for name, loss in losses.items()} == pytest.approx({"k3": 1.1353353, "k2": 2.0})
+    assert {name: float(loss.kl) for name, loss in losses.items()} == pytest.approx(
+        {"k1": 2.0, "k3": 1.1353353, "k2": 2.0}
+    )

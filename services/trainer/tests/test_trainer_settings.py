@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from drivetrain.common.settings import BadSettings, resolve
-from drivetrain.trainer.app import base_name, build_recipe, compute_dtype
+from drivetrain.trainer.app import base_name, compute_dtype
+from drivetrain.trainer.losses import Clip
+from drivetrain.trainer.recipe import build_recipe
 from drivetrain.trainer.settings import TrainerSettings
 
 NEEDED = ["--policy", "demo", "--model", "m", "--store", "s"]
@@ -17,23 +19,30 @@ def settings(*flags: str) -> TrainerSettings:
 def test_defaults_are_the_documented_recipe() -> None:
     recipe = build_recipe(settings())
     assert recipe.method.name == "combine"
-    assert (recipe.clip.low, recipe.clip.high, recipe.clip.dual) == (0.2, 0.28, 3.0)
-    assert recipe.cap == 2.0
+    assert recipe.objective.policy.keywords["clip"] == Clip(0.2, 0.28, 3.0)  # type: ignore[attr-defined]
+    assert recipe.objective.correction(torch.tensor([0.0]), torch.tensor([-9.0])).tolist() == [2.0]
     assert recipe.kl > 0
 
 
 def test_weights_of_combine_reach_the_recipe() -> None:
     recipe = build_recipe(settings("--combine.rl", "0.25", "--correction.cap", "3"))
-    assert (recipe.weights.rl, recipe.weights.opd, recipe.cap) == (0.25, 1.0, 3.0)
+    assert (recipe.weights.rl, recipe.weights.opd) == (0.25, 1.0)
+    assert recipe.objective.correction(torch.tensor([0.0]), torch.tensor([-9.0])).tolist() == [3.0]
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--method", "binary", "--combine.rl", "0.5"], "combine.* does not apply"),
-        (["--method", "binary", "--hint.wording", "x {hint}"], "reads no hints"),
+        (["--method", "binary", "--hint.wording", "x {hint}"], "choose opd or combine"),
         (["--method", "opd", "--combine.rl", "1"], "combine.* does not apply"),
-        (["--correction.name", "none", "--correction.cap", "2"], "cap does not apply"),
+        (["--correction.name", "none", "--correction.cap", "2"], "cap does not apply to correction 'none'"),
+        (["--correction.name", "tis", "--correction.level", "token"], "choose mis"),
+        (["--correction.name", "mis", "--correction.high", "3"], "choose icepop"),
+        (["--correction.name", "bypass", "--correction.cap", "3"], "choose tis or mis"),
+        (["--loss.name", "cispo", "--loss.clip_low", "0.1"], "choose clip or gspo"),
+        (["--loss.name", "gspo", "--loss.dual_clip", "4"], "dual_clip does not apply to loss 'gspo'"),
+        (["--loss.cap", "4"], "choose cispo"),
         (["--batch.size", "2", "--batch.min_size", "3"], "above size"),
         (["--hint.wording", "no place"], "wording"),
         (["--method", "magic"], "method"),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_trainer_learner import logprobs
+from transformers import AutoModelForCausalLM
 
 from drivetrain.common.settings import resolve
-from drivetrain.trainer.app import build_model, build_optimizer, build_recipe
+from drivetrain.trainer.app import build_model, build_optimizer
 from drivetrain.trainer.learner import Learner
-from drivetrain.trainer.rows import Item
+from drivetrain.trainer.recipe import build_recipe
 from drivetrain.trainer.samples import Sample
 from drivetrain.trainer.settings import TrainerSettings
 
@@ -21,7 +21,24 @@ DEMO = [
     *["--policy", "demo", "--store", "s", "--method", "combine", "--hint.teacher", "base"],
     *["--kl.coefficient", "0.03", "--optimizer.learning_rate", "3e-5", "--optimizer.settle_steps", "10"],
 ]
-EXPECTED = {}
+EXPECTED = {
+    "loss_0": -0.951903,
+    "grad_norm_0": 24.1271,
+    "advantage_mean_0": 0.982261,
+    "advantage_std_0": 1.25235,
+    "kl_reference_0": 0,
+    "entropy_0": 3.98715,
+    "engine_gap_0": 0.0999997,
+    "loss_1": -0.012765,
+    "grad_norm_1": 8.94048,
+    "advantage_mean_1": 0.0855408,
+    "advantage_std_1": 1.00039,
+    "kl_reference_1": 1.53695,
+    "entropy_1": 4.16909,
+    "engine_gap_1": 1.89439,
+    "moved": 0.760357,
+    "moved_mean": 0.230178,
+}
 
 
 def batch_of(folder: Path) -> list[Sample]:
@@ -34,9 +51,17 @@ def batch_of(folder: Path) -> list[Sample]:
     )
     retry = replace(first, turn="d", sequence=4, response_ids=(40, 51, 62), reward=0.0, teacher_ids=(3, 10, 7, 20, 30))
     made = [first, second, hinted, retry]
-    items = [Item(s.prompt_ids, s.response_ids, s.temperature) for s in made]
-    drifted = [tuple(v + 0.1 * (-1) ** n for n, v in enumerate(logprobs(folder, item))) for item in items]
-    return [replace(s, logprobs=mu) for s, mu in zip(made, drifted, strict=True)]
+    return [replace(s, logprobs=sampled_at(folder, s)) for s in made]
+
+
+def sampled_at(folder: Path, sample: Sample) -> tuple[float, ...]:
+    """The plain model's log-probabilities, every other one a little above or below, as an engine's would be."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    ids, start = torch.tensor([sample.prompt_ids + sample.response_ids]), len(sample.prompt_ids)
+    with torch.no_grad():
+        scores = (model(ids).logits[0] / sample.temperature).log_softmax(-1)
+    found = [float(scores[start + i - 1, token]) for i, token in enumerate(sample.response_ids)]
+    return tuple(value + 0.1 * (-1) ** n for n, value in enumerate(found))
 
 
 def two_steps(folder: Path) -> dict[str, float]:

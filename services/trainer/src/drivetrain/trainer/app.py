@@ -12,19 +12,20 @@ from drivetrain.common.bus.handling import handle
 from drivetrain.common.errors import CannotStart
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.store import BadCheckpoint, CheckpointStore
-from drivetrain.trainer.advantages import METHODS, Weights
+from drivetrain.trainer.advantages import METHODS
 from drivetrain.trainer.batches import BatchRules
 from drivetrain.trainer.checkpoints import Checkpoints
 from drivetrain.trainer.hints import Tokenizer
 from drivetrain.trainer.inbox import Inbox, Memory
 from drivetrain.trainer.intake import intake
-from drivetrain.trainer.learner import Learner, Recipe
+from drivetrain.trainer.learner import Learner
+from drivetrain.trainer.learning_settings import HintSettings
 from drivetrain.trainer.lineage import Lineage
-from drivetrain.trainer.losses import ANCHORS, CORRECTIONS, Clip
 from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, bfloat16_is_native, load_policy, load_tokenizer
+from drivetrain.trainer.recipe import base_teacher, build_recipe
 from drivetrain.trainer.schedule import learning_rate
 from drivetrain.trainer.scores import Limits, Scores
-from drivetrain.trainer.settings import HintSettings, TrainerSettings
+from drivetrain.trainer.settings import TrainerSettings
 from drivetrain.trainer.telemetry import Meters
 from drivetrain.trainer.training import Pace, Studio, Trainer
 
@@ -106,28 +107,6 @@ async def serve(
 def base_name(model: str) -> str:
     """The base model as a manifest names it: a folder by its absolute path."""
     return str(Path(model).resolve()) if Path(model).is_dir() else model
-
-
-def build_recipe(settings: TrainerSettings) -> Recipe:
-    """The learning rule that the settings describe."""
-    loss, weights = settings.loss, settings.combine
-    return Recipe(
-        method=METHODS[settings.method],
-        weights=Weights(weights.rl, weights.opd) if weights else Weights(),
-        clip=Clip(loss.clip_low, loss.clip_high, loss.dual_clip),
-        correction=CORRECTIONS[settings.correction.name],
-        cap=settings.correction.cap or 2.0,
-        kl=settings.kl.coefficient,
-        max_grad_norm=settings.optimizer.max_grad_norm,
-        micro_batch_tokens=settings.micro_batch_tokens,
-        anchor=ANCHORS[settings.kl.estimator],
-        base_teacher=base_teacher(settings),
-    )
-
-
-def base_teacher(settings: TrainerSettings) -> bool:
-    """Whether hints are read by the base model rather than by the policy."""
-    return settings.hint is not None and settings.hint.teacher == "base"
 
 
 def build_optimizer(settings: TrainerSettings, model: CausalPolicy) -> torch.optim.Optimizer:

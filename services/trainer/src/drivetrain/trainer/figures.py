@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from drivetrain.trainer.losses import TokenLosses, Tokens, k3
+from drivetrain.trainer.losses import TokenLosses, Tokens
+from drivetrain.trainer.losses.anchor import k3
 from drivetrain.trainer.samples import Sample
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from drivetrain.trainer.advantages import Method, Signals, Weights
 from drivetrain.trainer.figures import Sums, figures, observe, timed
-from drivetrain.trainer.losses import Anchor, Clip, Correction, TokenLosses, Tokens, k3, token_losses
+from drivetrain.trainer.losses import Objective, TokenLosses, Tokens, token_losses
 from drivetrain.trainer.rows import Item, micro_batches, rows_of
 from drivetrain.trainer.samples import Sample
 from drivetrain.trainer.scoring import Scorer
@@ -31,18 +31,15 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a batch becomes a gradient. `cap` bounds the correction; `kl` weighs the `anchor` (0: none); the teacher is
-    the policy at the batch's start, or with `base_teacher` the frozen reference."""
+    """How a batch becomes a gradient. `kl` weighs the anchor (0: none); the teacher is the policy at the batch's start,
+    or with `base_teacher` the frozen reference."""
 
     method: Method
     weights: Weights
-    clip: Clip
-    correction: Correction
-    cap: float
+    objective: Objective
     kl: float
     max_grad_norm: float
     micro_batch_tokens: int = 2048
-    anchor: Anchor = k3
     base_teacher: bool = False
 
 
@@ -163,7 +160,7 @@ class Learner:
         advantage = self.recipe.method.rule(Signals(sample.reward, old, teacher), self.recipe.weights)
         mu = torch.tensor(sample.logprobs, device=logp.device)
         tokens = Tokens(logp, old, mu, advantage, reference)
-        terms = token_losses(tokens, self.recipe.clip, self.recipe.correction, self.recipe.cap, self.recipe.anchor)
+        terms = token_losses(tokens, self.recipe.objective)
         observe(sums, sample, tokens, terms, version)
         return terms
 

@@ -6,50 +6,15 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from drivetrain.common.settings import Section, Settings
-
-
-class CombineSettings(Section):
-    """How much the vote (`rl`) and the hinted teacher (`opd`) count in `combine`."""
-
-    rl: float = Field(1.0, ge=0)
-    opd: float = Field(1.0, ge=0)
-
-
-class HintSettings(Section):
-    """How a hint reads in the teacher's prompt, right after the last message's own words, and who the teacher is: the
-    `policy` as it is at the batch's start, or the frozen `base`, which says the same whatever was learnt since."""
-
-    teacher: Literal["policy", "base"] = "policy"
-    wording: str = Field("\n{hint}", pattern=r"\{hint\}")
-
-
-class LossSettings(Section):
-    """The clipped loss: the ratio's bounds 1 - low and 1 + high, and the cap for negative advantages."""
-
-    clip_low: float = Field(0.2, ge=0, lt=1)
-    clip_high: float = Field(0.28, ge=0)
-    dual_clip: float = Field(3.0, gt=1)
-
-
-class CorrectionSettings(Section):
-    """The weight for what the engine sampled with: `tis` (π_old/μ up to `cap`, by default 2) or `none`."""
-
-    name: Literal["tis", "none"] = "tis"
-    cap: float | None = Field(None, gt=0)
-
-    @model_validator(mode="after")
-    def _cap_belongs_to_tis(self) -> Self:
-        if self.name == "none" and self.cap is not None:
-            raise ValueError("cap does not apply to correction 'none': remove it")
-        return self
-
-
-class KlSettings(Section):
-    """The anchor to the frozen base model; 0 switches it off, and with it the guard against drift. `k3` pulls towards
-    KL(base‖policy), `k2` towards KL(policy‖base)."""
-
-    coefficient: float = Field(0.01, ge=0)
-    estimator: Literal["k3", "k2"] = "k3"
+from drivetrain.trainer.advantages import METHODS
+from drivetrain.trainer.learning_settings import (
+    CombineSettings,
+    CorrectionSettings,
+    HintSettings,
+    KlSettings,
+    LossSettings,
+)
+from drivetrain.trainer.names import foreign
 
 
 class BatchSettings(Section):
@@ -95,6 +60,13 @@ class PrecisionSettings(Section):
     checkpoint: Literal["float32", "bfloat16"] = "float32"
 
 
+SECTIONS = {
+    "combine": ("combine",),
+    "hint": tuple(name for name, method in METHODS.items() if method.uses_teacher),
+}
+"""Which methods read a section of settings; sections not named here are read by all."""
+
+
 class TrainerSettings(Settings):
     """Settings of the trainer, which trains one policy."""
 
@@ -121,8 +93,7 @@ class TrainerSettings(Settings):
 
     @model_validator(mode="after")
     def _options_apply_to_the_method(self) -> Self:
-        if self.method != "combine" and self.combine is not None:
-            raise ValueError(f"combine.* does not apply to method {self.method!r}: remove it or set method 'combine'")
-        if self.method == "binary" and self.hint is not None:
-            raise ValueError("hint.* does not apply to method 'binary', which reads no hints: remove it")
+        for section, methods in SECTIONS.items():
+            if section in self.model_fields_set and getattr(self, section) is not None:
+                foreign(f"{section}.*", "method", self.method, methods)
         return self

@@ -1,0 +1,37 @@
+"""From settings to the learning rule."""
+
+from drivetrain.trainer.advantages import METHODS, Weights
+from drivetrain.trainer.learner import Recipe
+from drivetrain.trainer.losses import ANCHORS, Objective, correction, objective
+from drivetrain.trainer.settings import TrainerSettings
+
+LOSS_OPTIONS = {"clip_low": "low", "clip_high": "high", "dual_clip": "dual", "cap": "cap"}
+"""An option's name in the settings, and in the loss."""
+
+
+def build_recipe(settings: TrainerSettings) -> Recipe:
+    """The learning rule that the settings describe."""
+    weights = settings.combine
+    return Recipe(
+        method=METHODS[settings.method],
+        weights=Weights(weights.rl, weights.opd) if weights else Weights(),
+        objective=build_objective(settings),
+        kl=settings.kl.coefficient,
+        max_grad_norm=settings.optimizer.max_grad_norm,
+        micro_batch_tokens=settings.micro_batch_tokens,
+        base_teacher=base_teacher(settings),
+    )
+
+
+def build_objective(settings: TrainerSettings) -> Objective:
+    """What is minimised, as the settings describe."""
+    loss, rules = settings.loss, settings.correction
+    bypass = rules.name == "bypass"
+    correct = correction("none" if bypass else rules.name, **rules.options)
+    options = {LOSS_OPTIONS[name]: float(value) for name, value in loss.options.items()}
+    return objective(loss.name, options, correct, ANCHORS[settings.kl.estimator], bypass)
+
+
+def base_teacher(settings: TrainerSettings) -> bool:
+    """Whether hints are read by the base model rather than by the policy."""
+    return settings.hint is not None and settings.hint.teacher == "base"
