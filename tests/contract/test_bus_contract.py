@@ -382,3 +382,10 @@ async def fetch_exactly(subscription: object, count: int) -> list:  # type: igno
         found.extend(await subscription.fetch(count - len(found), 1))  # type: ignore[attr-defined]
     assert len(found) == count
     return found
+
+
+async def test_the_durable_consumers_of_a_stream_are_known_by_name(bus: Bus, policy: str) -> None:
+    assert f"c-{policy}" not in await bus.durables("SCORES")
+    async with bus.consume(reader(policy)):
+        assert f"c-{policy}" in await bus.durables("SCORES")
+        assert f"c-{policy}" not in await bus.durables("DEAD")

@@ -1,18 +1,21 @@
-"""`python -m drivetrain.judge`: run the service; `python -m drivetrain.judge eval FILE`: measure it."""
+"""`python -m drivetrain.judge`: run the service; `… eval FILE`: measure it; `… rerun`: score again."""
 
 import sys
 
 from drivetrain.common.lifecycle import Lifecycle, run
 from drivetrain.common.settings import load
 from drivetrain.judge.app import start
-from drivetrain.judge.evaluation import command
+from drivetrain.judge.evaluation import command as evaluation
+from drivetrain.judge.rerun import command as rerun
 from drivetrain.judge.settings import JudgeSettings
+
+COMMANDS = {"eval": evaluation.main, "rerun": rerun.main}
 
 
 def main() -> None:
-    """Load the settings and run until told to stop, or measure the judge on labelled turns."""
-    if sys.argv[1:2] == ["eval"]:
-        command.main(sys.argv[2:])
+    """Load the settings and run until told to stop, or do the one thing that the first argument names."""
+    if chosen := COMMANDS.get("".join(sys.argv[1:2])):
+        chosen(sys.argv[2:])
         return
     settings = load(JudgeSettings, "judge")
 

@@ -117,7 +117,7 @@ class Judge:
                     turns = await (self._sessions.turns(session) if signal.turn else self._kept(session))
                     return _meant(signal, turns), turns
         except _NotYet as error:
-            raise Unprocessable(f"{error}: was it recorded, and is it still kept?") from error
+            raise Unprocessable(f"{error}: it was not recorded, or is kept no more") from error
         raise AssertionError("a retry context ends with a result or an error")
 
     async def _score(self, turn: TurnFollowed | TurnRecorded, n: int, case: Case, may_train: bool) -> TurnScored:

@@ -23,10 +23,12 @@ class Session:
 
 
 class Sessions:
-    """One batched read for each kind of event of a session; a bus that is away is waited for."""
+    """One batched read for each kind of event of a session; a bus that is away is waited for, by default without end:
+    the message stays in work, and the service's drain ends the wait."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, patience_s: float | None = None) -> None:
         self._bus = bus
+        self._patience_s = patience_s
 
     async def turns(self, session: Session) -> list[TurnRecorded]:
         """The recorded turns of a session, in stream order."""
@@ -46,12 +48,12 @@ class Sessions:
     async def store(self, events: Sequence[Event]) -> None:
         """Publish, each once, however often this is called."""
         for event in events:
-            async for attempt in _while_away():
+            async for attempt in self._while_away():
                 with attempt:
                     await self._bus.publish(event)
 
     async def _last(self, stream: str, subject: str) -> list[Event]:
-        async for attempt in _while_away():
+        async for attempt in self._while_away():
             with attempt:
                 return [stored.event for stored in await self._bus.last(stream, subject)]
         raise BusError(f"{stream} could not be read")
@@ -59,7 +61,9 @@ class Sessions:
     def _scope(self, session: Session) -> str:
         return f"{shard_of(session.id, self._bus.shards)}.{session.policy}.{session.id}"
 
-
-def _while_away() -> AsyncIterator[stamina.Attempt]:
-    """Without end: the message stays in work, and the service's drain ends the wait."""
-    return aiter(stamina.retry_context(on=BusError, attempts=None, timeout=None, wait_initial=0.2, wait_max=5.0))
+    def _while_away(self) -> AsyncIterator[stamina.Attempt]:
+        return aiter(
+            stamina.retry_context(
+                on=BusError, attempts=None, timeout=self._patience_s, wait_initial=0.2, wait_max=5.0
+            )
+        )

@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from drivetrain.cli.commands.connection import BusUrl
 from drivetrain.cli.errors import CliError
+from drivetrain.cli.stack import running
 
-judge = typer.Typer(help="How good is the judge?", no_args_is_help=True)
+judge = typer.Typer(help="Measure the judge, or have it score again.", no_args_is_help=True)
 ANY_OPTION = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -24,6 +26,21 @@ def evaluate(
     names = files[: next((i for i, name in enumerate(files) if name.startswith("-")), len(files))]
     settings = [*files[len(names) :], *context.args]
     raise typer.Exit(delegate(["eval", *names, *(["--json"] if as_json else []), *settings]))
+
+
+@judge.command("rerun", context_settings=ANY_OPTION)
+def rerun(
+    context: typer.Context,
+    policy: Annotated[str, typer.Option(help="Whose turns.")],
+    since: Annotated[str, typer.Option(help="7d, 12h or 90m ago, or a date and time.", metavar="T")],
+    bus: BusUrl = None,
+) -> None:
+    """Score recorded turns again under another judge's id, and print how that differs from the scores there are.
+
+    Other options: --config FILE and the judge's other settings, --until T, --judge ID, --against ID, --dry-run, --json.
+    """
+    url = ["--bus.url", bus or running().urls.nats]
+    raise typer.Exit(delegate(["rerun", "--policy", policy, "--since", since, *url, *context.args]))
 
 
 def delegate(arguments: Sequence[str]) -> int:

@@ -124,5 +124,12 @@ class Bus(Protocol):
         """
         ...
 
+    async def durables(self, stream: str) -> list[str]:
+        """The names of a stream's durable consumers.
+
+        Raises:
+            BusError: the server did not say.
+        """
+
     async def close(self) -> None:
         """Finish pending publishes and disconnect."""

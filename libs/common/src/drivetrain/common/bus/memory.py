@@ -79,6 +79,9 @@ class MemoryBus:
                 if stored is not None:
                     yield stored
 
+    async def durables(self, stream: str) -> list[str]:
+        return [durable for held_by, durable in self._states if held_by == stream]
+
     async def close(self) -> None:
         """Nothing is pending in memory."""
 

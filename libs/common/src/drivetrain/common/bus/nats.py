@@ -135,6 +135,15 @@ class NatsBus:
     def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         return replay(self, stream, subject, since)
 
+    async def durables(self, stream: str) -> list[str]:
+        names: list[str] = []
+        try:
+            while page := await self.js.consumers_info(stream, offset=len(names)):
+                names += [info.name for info in page]
+        except (NatsError, TimeoutError) as error:
+            raise BusError(f"{stream} did not name its consumers: {error!r}") from error
+        return names
+
     async def close(self) -> None:
         await self.client.drain()
 

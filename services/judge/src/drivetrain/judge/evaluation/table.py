@@ -20,24 +20,25 @@ def table(report: Report) -> str:
     return "\n".join(
         [
             f"Judge {report.judge}: {report.total.turns} labelled turns. In brackets: 95% intervals.\n",
-            _aligned([_HEAD, *(_row(name, figures) for name, figures in groups.items())]),
+            aligned([_HEAD, *(_row(name, figures) for name, figures in groups.items())]),
             "\nConfusion (a row a label, a column a verdict)",
-            _aligned([("", *verdicts), *matrix]),
-            f"\nCalibration: expected error {_shown(report.calibration_error)}",
-            _aligned([("confidence", "verdicts", "mean", "right"), *held]),
-            f"\nHints: given for {_shown(report.hinted)} of the turns with a labelled one; "
-            f"amiss {_shown(report.hints_amiss)}",
+            aligned([("", *verdicts), *matrix]),
+            f"\nCalibration: expected error {shown(report.calibration_error)}",
+            aligned([("confidence", "verdicts", "mean", "right"), *held]),
+            f"\nHints: given for {shown(report.hinted)} of the turns with a labelled one; "
+            f"amiss {shown(report.hints_amiss)}",
             _cost(report),
         ]
     )
 
 
 def _row(name: str, figures: Figures) -> tuple[str, ...]:
-    shown = (figures.accuracy, figures.clear, figures.silent, figures.spoken, figures.coverage, figures.kappa)
-    return (name, str(figures.turns), *map(_shown, shown))
+    columns = (figures.accuracy, figures.clear, figures.silent, figures.spoken, figures.coverage, figures.kappa)
+    return (name, str(figures.turns), *map(shown, columns))
 
 
-def _shown(estimate: Estimate) -> str:
+def shown(estimate: Estimate) -> str:
+    """A figure with its interval."""
     if estimate.value is None:
         return "-"
     within = "" if estimate.low is None else f" [{estimate.low:.2f}, {estimate.high:.2f}]"
@@ -53,6 +54,7 @@ def _cost(report: Report) -> str:
     return f"Cost: {cost.seconds_per_turn * 1000:.2f} ms a turn, {asked}{tokens}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
