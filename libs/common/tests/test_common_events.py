@@ -38,8 +38,9 @@ def test_any_msgpack_reader_can_read_an_event() -> None:
     plain = msgpack.unpackb(encode(score()))
     assert plain["v"] == 1
     assert plain["votes"] == [
-        {"source": "reaction", "value": -1.0, "evidence": "too long", "weight": 1.0, "confidence": 1.0}
-    ]
+        {"source": "reaction", "value": -1.0, "evidence": "too long", "weight": 1.0, "confidence": 1.0,
+         "criteria": []}
+    ]  # fmt: skip
 
 
 def test_any_msgpack_writer_can_write_an_event() -> None:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drivetrain.common.events import Message, RolloutScored, Signal, TurnFollowed, TurnRecorded, TurnScored
+from drivetrain.common.events import Message, Signal, TurnFollowed, TurnRecorded, TurnScored
 from drivetrain.judge.chain import Judgement
 from drivetrain.judge.sources.base import Case
 
@@ -95,13 +95,14 @@ def later_than(turn: str, turns: Sequence[TurnRecorded]) -> int:
 
 def case_of(followed: TurnFollowed, signals: Sequence[Signal] = ()) -> Case:
     """The case that a next state makes, with the signals that concern the turn."""
-    return Case(tuple(followed.before), followed.reply, tuple(followed.messages), signals=tuple(signals))
+    after = tuple(followed.messages)
+    return Case(tuple(followed.before), followed.reply, after, signals=tuple(signals), policy=followed.policy)
 
 
 def case_of_turn(turn: TurnRecorded, followed: Sequence[TurnFollowed], signals: Sequence[Signal]) -> Case:
     """The case of a recorded turn with all the next states known of it."""
     after = [message for state in sorted(followed, key=lambda state: state.n) for message in state.messages]
-    return Case(tuple(turn.messages), turn.reply, tuple(after), signals=tuple(signals))
+    return Case(tuple(turn.messages), turn.reply, tuple(after), signals=tuple(signals), policy=turn.policy)
 
 
 def in_session(case: Case, turn: str, turns: Sequence[TurnRecorded]) -> Case:
@@ -110,9 +111,16 @@ def in_session(case: Case, turn: str, turns: Sequence[TurnRecorded]) -> Case:
 
 
 def scored(
-    turn: TurnFollowed | TurnRecorded, n: int, judgement: Judgement, *, judge: str, may_train: bool, at: float
+    turn: TurnFollowed | TurnRecorded,
+    n: int,
+    judgement: Judgement,
+    *,
+    judge: str,
+    seen: int,
+    may_train: bool,
+    at: float,
 ) -> TurnScored:
-    """The score of a turn as an event."""
+    """The score of a turn as an event, made from `seen` next states and signals."""
     return TurnScored(
         tenant=turn.tenant,
         policy=turn.policy,
@@ -123,26 +131,8 @@ def scored(
         reward=judgement.reward,
         votes=list(judgement.votes),
         hints=list(judgement.hints),
+        seen=seen,
         trainable=may_train,
         rollout=turn.rollout,
-        at=at,
-    )
-
-
-def rollout_scored(signal: Signal, turns: Sequence[TurnRecorded], *, at: float) -> RolloutScored:
-    """The outcome of a rollout with its main turns, none included: it counts in its group's baseline.
-
-    Raises:
-        BadEvent: the signal is not the outcome of a rollout.
-    """
-    if signal.rollout is None or signal.reason is None:
-        raise BadEvent("only a signal with rollout and reason scores a rollout")
-    return RolloutScored(
-        policy=signal.policy,
-        session=signal.session,
-        rollout=signal.rollout,
-        outcome=signal.value,
-        reason=signal.reason,
-        turns=[turn.turn for turn in main_turns(turns)],
         at=at,
     )

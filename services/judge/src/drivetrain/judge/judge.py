@@ -7,8 +7,8 @@ import stamina
 
 from drivetrain.common.bus.base import Delivery
 from drivetrain.common.bus.handling import Unprocessable
-from drivetrain.common.events import Event, Signal, TurnFollowed, TurnRecorded, TurnScored
-from drivetrain.judge import joins
+from drivetrain.common.events import Event, RolloutRef, Signal, TurnFollowed, TurnRecorded, TurnScored
+from drivetrain.judge import joins, rollouts
 from drivetrain.judge.chain import Chain, Judgement
 from drivetrain.judge.meters import Meters
 from drivetrain.judge.sessions import Session, Sessions
@@ -57,7 +57,7 @@ class Judge:
         try:
             if isinstance(event, TurnFollowed):
                 joins.check_followed(event)
-                return [await self._followed(event)] if event.kind != "superseded" else []
+                return await self._followed(event)
             if isinstance(event, Signal):
                 joins.check_signal(event)
                 return await (self._outcome(event) if event.kind == "outcome" else self._feedback(event))
@@ -65,45 +65,66 @@ class Judge:
             raise Unprocessable(str(error)) from error
         raise Unprocessable(f"the judge reads next states and signals, not {type(event).__name__}")
 
-    async def _followed(self, followed: TurnFollowed) -> TurnScored:
+    async def _followed(self, followed: TurnFollowed) -> list[Event]:
         session = Session.of(followed)
-        signals = await self._sessions.signals(session)
+        signals = await self._signals(session, followed.rollout)
+        events: list[Event] = []
+        if followed.kind != "superseded":
+            events.append(await self._next_state(followed, session, signals))
+        return [*events, *await self._rollout(followed.rollout, session, signals)]
+
+    async def _next_state(self, followed: TurnFollowed, session: Session, signals: Sequence[Signal]) -> TurnScored:
         nameless = any(signal.kind == "feedback" and signal.turn is None for signal in signals)
         looks_back = self._chain.looks_back(joins.case_of(followed, signals))
         turns = await self._kept(session) if nameless or looks_back else []
         about = [signal for signal in signals if joins.concerns(signal, followed.turn, turns)]
         case = joins.in_session(joins.case_of(followed, about), followed.turn, turns)
-        return await self._score(followed, followed.n, case, followed.trainable)
+        return await self._score(followed, followed.n, case, followed.n + 1, followed.trainable)
 
     async def _feedback(self, signal: Signal) -> list[Event]:
         session = Session.of(signal)
         turn, turns = await self._turn_of(signal)
-        followed = await self._sessions.followed(session, turn.turn)
-        signals = _with(signal, await self._sessions.signals(session))
-        about = [other for other in signals if joins.concerns(other, turn.turn, turns)]
-        case = joins.in_session(joins.case_of_turn(turn, followed, about), turn.turn, turns)
-        return [await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn))]
+        signals = _with(signal, await self._signals(session, turn.rollout))
+        return [await self._again(turn, turns, signal, signals)]
 
     async def _outcome(self, signal: Signal) -> list[Event]:
+        """Every turn of the session that was recorded by now is scored again; one that comes later meets the outcome
+        when its next state is judged."""
         session = Session.of(signal)
-        turns = await self._kept(session)
-        events: list[Event] = []
-        signals = _with(signal, await self._sessions.signals(session)) if turns and signal.value is not None else []
-        for turn in joins.main_turns(turns) if signals else ():
-            about = [other for other in signals if joins.concerns(other, turn.turn, turns)]
-            if not joins.concerns(signal, turn.turn, turns):
-                continue
-            followed = await self._sessions.followed(session, turn.turn)
-            case = joins.in_session(joins.case_of_turn(turn, followed, about), turn.turn, turns)
-            events.append(await self._score(turn, joins.revision_of(signal), case, joins.trainable(turn)))
-        if signal.rollout is not None:
-            events.append(joins.rollout_scored(signal, turns, at=self._clock()))
-        return events
+        turns = await self._kept(session, fresh=True)
+        signals = _with(signal, await self._signals(session, signal.rollout))
+        meant = [turn for turn in joins.main_turns(turns) if joins.concerns(signal, turn.turn, turns)]
+        told = meant if signal.value is not None else []
+        scores = [await self._again(turn, turns, signal, signals) for turn in told]
+        return [*scores, *await self._rollout(signal.rollout, session, signals)]
 
-    async def _kept(self, session: Session) -> list[TurnRecorded]:
+    async def _again(
+        self, turn: TurnRecorded, turns: Sequence[TurnRecorded], signal: Signal, signals: Sequence[Signal]
+    ) -> TurnScored:
+        """The score of a turn with all that is known of it by the time of a signal."""
+        followed = await self._sessions.followed(Session.of(signal), turn.turn)
+        about = [other for other in signals if joins.concerns(other, turn.turn, turns)]
+        case = joins.in_session(joins.case_of_turn(turn, followed, about), turn.turn, turns)
+        return await self._score(turn, joins.revision_of(signal), case, len(followed), joins.trainable(turn))
+
+    async def _rollout(self, ref: RolloutRef | None, session: Session, signals: Sequence[Signal]) -> list[Event]:
+        """What a rollout came to, once its outcome is known."""
+        if ref is None or rollouts.outcome_of(signals, ref) is None:
+            return []
+        turns = await self._sessions.turns(session, fresh=True)
+        followed = await self._sessions.followed(session, fresh=True)
+        scored = rollouts.rollout_scored(ref, signals, turns, followed, judge=self._name, at=self._clock())
+        return [scored] if scored is not None else []
+
+    async def _signals(self, session: Session, ref: RolloutRef | None) -> list[Signal]:
+        """The signals of a session. A rollout's are asked of the leader: its outcome and its last turn come at about
+        the same time, and whichever is judged second must see the other."""
+        return await self._sessions.signals(session, fresh=ref is not None)
+
+    async def _kept(self, session: Session, *, fresh: bool = False) -> list[TurnRecorded]:
         """The recorded turns of a session without the attempts that came to nothing."""
-        turns = await self._sessions.turns(session)
-        return joins.kept(turns, await self._sessions.followed(session)) if turns else []
+        turns = await self._sessions.turns(session, fresh=fresh)
+        return joins.kept(turns, await self._sessions.followed(session, fresh=fresh)) if turns else []
 
     async def _turn_of(self, signal: Signal) -> tuple[TurnRecorded, list[TurnRecorded]]:
         """The turn that feedback is about, waiting a while for it: events of a session come in any order."""
@@ -120,10 +141,13 @@ class Judge:
             raise Unprocessable(f"{error}: it was not recorded, or is kept no more") from error
         raise AssertionError("a retry context ends with a result or an error")
 
-    async def _score(self, turn: TurnFollowed | TurnRecorded, n: int, case: Case, may_train: bool) -> TurnScored:
+    async def _score(
+        self, turn: TurnFollowed | TurnRecorded, n: int, case: Case, states: int, may_train: bool
+    ) -> TurnScored:
         judgement: Judgement = await self._chain.judge(case)
         self._meters.scored(judgement)
-        return joins.scored(turn, n, judgement, judge=self._name, may_train=may_train, at=self._clock())
+        seen = states + len(case.signals)
+        return joins.scored(turn, n, judgement, judge=self._name, seen=seen, may_train=may_train, at=self._clock())
 
 
 def _meant(signal: Signal, turns: Sequence[TurnRecorded]) -> TurnRecorded:

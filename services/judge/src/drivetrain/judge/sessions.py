@@ -30,19 +30,19 @@ class Sessions:
         self._bus = bus
         self._patience_s = patience_s
 
-    async def turns(self, session: Session) -> list[TurnRecorded]:
-        """The recorded turns of a session, in stream order."""
-        events = await self._last("TURNS", f"turn.recorded.{self._scope(session)}.*")
+    async def turns(self, session: Session, *, fresh: bool = False) -> list[TurnRecorded]:
+        """The recorded turns of a session, in stream order. `fresh`: all that were stored before this was called."""
+        events = await self._last("TURNS", f"turn.recorded.{self._scope(session)}.*", fresh)
         return [e for e in events if isinstance(e, TurnRecorded) and e.tenant == session.tenant]
 
-    async def followed(self, session: Session, turn: str = "*") -> list[TurnFollowed]:
-        """The next states known of a turn, or of all turns of the session."""
-        events = await self._last("TURNS", f"turn.followed.{self._scope(session)}.{turn}.*")
+    async def followed(self, session: Session, turn: str = "*", *, fresh: bool = False) -> list[TurnFollowed]:
+        """The next states known of a turn, or of all turns of the session; `fresh` as above."""
+        events = await self._last("TURNS", f"turn.followed.{self._scope(session)}.{turn}.*", fresh)
         return [e for e in events if isinstance(e, TurnFollowed) and e.tenant == session.tenant]
 
-    async def signals(self, session: Session) -> list[Signal]:
-        """The signals of a session."""
-        events = await self._last("SIGNALS", f"signal.*.{self._scope(session)}.*")
+    async def signals(self, session: Session, *, fresh: bool = False) -> list[Signal]:
+        """The signals of a session; `fresh` as above."""
+        events = await self._last("SIGNALS", f"signal.*.{self._scope(session)}.*", fresh)
         return [e for e in events if isinstance(e, Signal) and e.tenant == session.tenant]
 
     async def store(self, events: Sequence[Event]) -> None:
@@ -52,10 +52,15 @@ class Sessions:
                 with attempt:
                     await self._bus.publish(event)
 
-    async def _last(self, stream: str, subject: str) -> list[Event]:
+    async def _last(self, stream: str, subject: str, fresh: bool) -> list[Event]:
+        """A follower may lag behind: a fresh read is held against the leader's newest."""
         async for attempt in self._while_away():
             with attempt:
-                return [stored.event for stored in await self._bus.last(stream, subject)]
+                newest = await self._bus.get(stream, subject) if fresh else None
+                found = await self._bus.last(stream, subject)
+                if newest is not None and (not found or found[-1].sequence < newest.sequence):
+                    raise BusError(f"{stream} lags behind its leader")
+                return [stored.event for stored in found]
         raise BusError(f"{stream} could not be read")
 
     def _scope(self, session: Session) -> str:
@@ -63,7 +68,5 @@ class Sessions:
 
     def _while_away(self) -> AsyncIterator[stamina.Attempt]:
         return aiter(
-            stamina.retry_context(
-                on=BusError, attempts=None, timeout=self._patience_s, wait_initial=0.2, wait_max=5.0
-            )
+            stamina.retry_context(on=BusError, attempts=None, timeout=self._patience_s, wait_initial=0.2, wait_max=5.0)
         )

@@ -21,7 +21,7 @@ from drivetrain.common.events.rollouts import (
     RolloutRequested,
     RolloutStarted,
 )
-from drivetrain.common.events.scores import RolloutScored, TurnScored, Vote
+from drivetrain.common.events.scores import GroupRanked, RolloutScored, Standing, TurnScored, Verdict, Vote
 from drivetrain.common.events.signals import Signal
 from drivetrain.common.events.turns import Place, Sampling, Span, TurnFollowed, TurnRecorded
 from drivetrain.common.events.weights import (
@@ -36,6 +36,7 @@ __all__ = [
     "DeadLetter",
     "Event",
     "FinishReason",
+    "GroupRanked",
     "InvalidEvent",
     "Message",
     "NewerVersion",
@@ -48,9 +49,11 @@ __all__ = [
     "Sampling",
     "Signal",
     "Span",
+    "Standing",
     "TurnFollowed",
     "TurnRecorded",
     "TurnScored",
+    "Verdict",
     "Vote",
     "WeightsCandidate",
     "WeightsHeld",

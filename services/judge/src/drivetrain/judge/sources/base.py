@@ -51,6 +51,7 @@ class Case:
     history: tuple[Message, ...] = ()
     signals: tuple[Signal, ...] = ()
     later: int = 0
+    policy: str = ""
 
     @cached_property
     def observations(self) -> list[str]:

@@ -1,6 +1,6 @@
 """The verifier's outcome of a rollout, credited to its turns."""
 
-from drivetrain.common.events import Vote
+from drivetrain.common.events import Signal, Vote
 from drivetrain.judge.sources.base import Case, Opinion, Source, quote
 
 
@@ -24,15 +24,12 @@ class Outcome(Source):
     async def judge(self, case: Case) -> Opinion:
         weight = self._gamma**case.later
         told = sorted((s for s in case.signals if s.kind == "outcome"), key=lambda signal: signal.at)
-        return Opinion(
-            tuple(
-                Vote(
-                    source=self.name,
-                    value=s.value,
-                    weight=weight,
-                    evidence=quote(f"{s.reason or 'outcome'} {s.value:g} {s.text}"),
-                )
-                for s in told
-                if s.value is not None
-            )
-        )
+        return Opinion(tuple(vote for signal in told if (vote := vote_of(signal, weight)) is not None))
+
+
+def vote_of(signal: Signal, weight: float = 1.0) -> Vote | None:
+    """An outcome as a vote, None where it has no value."""
+    if signal.value is None:
+        return None
+    evidence = quote(f"{signal.reason or 'outcome'} {signal.value:g} {signal.text}")
+    return Vote(source=Outcome.name, value=signal.value, weight=weight, evidence=evidence)
