@@ -63,3 +63,13 @@ def test_staleness_is_checked_against_the_current_weights(steps: int | None, rea
     drops = batches.expire(lambda _: steps)
     assert [drop.reason for drop in drops] == ([reason] if reason else [])
     assert len(batches) == (0 if reason else 1)
+
+
+def test_a_score_that_saw_less_never_replaces_a_better_informed_one() -> None:
+    batches = Batches(RULES)
+    informed, hasty = replace(sample(1), seen=2), replace(sample(9, turn="t1"), seen=1)
+    assert batches.add(informed, 0.0) == []
+    assert batches.add(hasty, 1.0) == [Drop(hasty, Reason.SUPERSEDED)]
+    assert batches.add(better := replace(sample(4, turn="t1"), seen=3), 2.0) == [Drop(informed, Reason.SUPERSEDED)]
+    batches.add(sample(5), 2.0)
+    assert batches.take(10.0) == [better, sample(5)]

@@ -177,11 +177,11 @@ async def test_one_judges_scores_are_trained_and_another_can_be_chosen_later(wor
         await until(lambda: world.candidates() == [1], "the live judge's score is trained")
         await until(lambda: dropped("other_judge") == before + 2, "the others are counted")
         await until(lambda: not world.open_scores(), "all are acknowledged")
-    repeated = dropped("repeated")
+    late = dropped("late")
     await world.promote(1)
     async with world.trainer("--batch.size", "1", "--judge", "again"):
         await until(lambda: world.candidates() == [1, 2], "the other judge's score of another turn is trained")
-        await until(lambda: dropped("repeated") == repeated + 1, "what one judge's score trained no other's does")
+        await until(lambda: dropped("late") == late + 1, "what one judge's score trained no other's does")
 
 
 async def test_a_turn_without_vote_trains_by_its_hint(world: World) -> None:
@@ -379,12 +379,12 @@ async def test_stale_turns_are_dropped_and_counted(world: World) -> None:
 
 
 async def test_a_second_score_of_a_trained_turn_is_not_trained(world: World) -> None:
-    before = dropped("repeated")
+    before = dropped("late")
     async with world.trainer("--batch.size", "1") as trainer:
         await world.say("a")
         await until(lambda: trainer.loaded == 1, "trained")
         await world.bus.publish(msgspec.structs.replace(SCORE, n=1, reward=-1.0))
-        await until(lambda: dropped("repeated") == before + 1, "dropped")
+        await until(lambda: dropped("late") == before + 1, "dropped")
 
 
 async def test_a_full_disk_is_waited_for_and_nothing_is_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

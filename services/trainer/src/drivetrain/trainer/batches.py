@@ -47,12 +47,13 @@ class Batches:
         return len(self._waiting)
 
     def add(self, sample: Sample, now: float) -> list[Drop]:
-        """Queue a sample. A newer score of a turn that still waits takes its place; the older one is dropped."""
+        """Queue a sample. Of two scores of a waiting turn the one that saw more holds, of equals the later; the
+        other is dropped."""
         earlier = self._waiting.get(sample.key)
         if earlier is None:
             self._waiting[sample.key] = Waiting(sample, now)
             return []
-        if earlier.sample.sequence >= sample.sequence:
+        if (earlier.sample.seen, earlier.sample.sequence) >= (sample.seen, sample.sequence):
             return [Drop(sample, Reason.SUPERSEDED)]
         self._waiting[sample.key] = Waiting(sample, earlier.since)
         return [Drop(earlier.sample, Reason.SUPERSEDED)]

@@ -62,7 +62,7 @@ class Inbox:
             await self._refuse(delivery, Reason.OTHER_JUDGE)
             return
         if f"{event.session}/{event.turn}" in self.memory.trained:
-            await self._refuse(delivery, Reason.REPEATED)
+            await self._refuse(delivery, Reason.LATE)
             return
         self._open[sequence] = delivery
         try:

@@ -27,7 +27,7 @@ class Reason(StrEnum):
     STALE = "stale"
     REJECTED = "rejected"
     SUPERSEDED = "superseded"
-    REPEATED = "repeated"
+    LATE = "late"
     REDELIVERED = "redelivered"
     NON_FINITE = "non_finite"
 
@@ -46,7 +46,7 @@ class Sample:
 
     `prompt_ids` is the whole prompt, `teacher_ids` the same prompt with the hint in it (None: no teacher).
     `logprobs` (μ, as the engine sampled; NaN where it gave none) and `versions` hold one entry per response token.
-    `sequence` is the score's place in its stream.
+    `sequence` is the score's place in its stream, `seen` how much of what followed the turn the judge knew.
     """
 
     session: str
@@ -59,6 +59,7 @@ class Sample:
     temperature: float
     reward: float
     teacher_ids: tuple[int, ...] | None = None
+    seen: int = 0
 
     @property
     def key(self) -> str:
@@ -107,7 +108,7 @@ def make_sample(scored: TurnScored, sequence: int, chain: Sequence[TurnRecorded]
     refuse_untrainable(turn)
     if scored.reward is None:
         raise Unusable(Reason.UNRESOLVED)
-    sample = _unpacked(scored.reward, sequence, chain)
+    sample = _unpacked(scored.reward, scored.seen, sequence, chain)
     if not sample.response_ids or not sample.prompt_ids or not sample.trainable_tokens:
         raise Unusable(Reason.EMPTY)
     if len(sample.prompt_ids) + len(sample.response_ids) > max_tokens:
@@ -115,7 +116,7 @@ def make_sample(scored: TurnScored, sequence: int, chain: Sequence[TurnRecorded]
     return sample
 
 
-def _unpacked(reward: float, sequence: int, chain: Sequence[TurnRecorded]) -> Sample:
+def _unpacked(reward: float, seen: int, sequence: int, chain: Sequence[TurnRecorded]) -> Sample:
     turn = chain[-1]
     try:
         prompt, response = whole_prompt(chain), tuple(unpack_ids(turn.response_ids))
@@ -135,4 +136,5 @@ def _unpacked(reward: float, sequence: int, chain: Sequence[TurnRecorded]) -> Sa
         versions=versions,
         temperature=turn.sampling.temperature,
         reward=reward,
+        seen=seen,
     )
