@@ -38,8 +38,8 @@ class Memory:
         self.seen.add((known.turn, digest))
         return new
 
-    async def attempts(self, asked: str) -> list[KnownTurn]:
-        return [known for known in self.turns if known.asked == asked]
+    async def attempts(self, *requests: str) -> list[KnownTurn]:
+        return [known for known in self.turns if set(known.requests) & set(requests)]
 
     async def first(self, session: str) -> KnownTurn | None:
         return next((known for known in self.turns if known.session == session), None)
@@ -69,13 +69,12 @@ class World:
         self.now += 1
         caller = self._identifier.caller(Principal(key_id="k", tenant=tenant), headers, None, ask)
         where = await self._conversations.place(caller, ask, self.now)
-        await self._conversations.note(caller, ask, where, self.now)
-        return caller, where
+        return caller, await self._conversations.note(caller, ask, where, self.now)
 
     async def answer(self, caller: Caller, where: Where, ask: Ask, reply: Message, finish: Any = "stop") -> str:
         """The turn ends; its id."""
         turn, link = f"turn{len(self.memory.turns)}", where.link
-        parent = link.past.known if link and link.unchanged else None
+        parent = link.past.known if link and (link.unchanged or link.volatile) else None
         line, *also = lines(where.digests, ask.messages, reply, link) or [""]
         depth, tools = len(ask.messages) + 1, digest_of(ask.tools)
         event = TurnRecorded(
@@ -93,11 +92,11 @@ class World:
             sampling=Sampling(),
             finish=finish,
             exact=True,
-            messages=ask.messages[parent.depth if parent else 0 :],
+            messages=ask.messages[link.depth if parent and link else 0 :],
             reply=reply,
             place=Place(line=line, also=also, asked=where.asked, depth=depth, tools=tools),
             started_at=self.now,
-            finished_at=self.now,
+            finished_at=self.now + 0.5,
         )
         await self._conversations.remember(event, self.now, done=caller.done)
         return turn
@@ -124,3 +123,17 @@ class Talk:
         ask = Ask(model="default", messages=messages, tools=self.tools, hints=hints)
         caller, where = await self.world.ask("anna", self.headers, ask)
         return await self.world.answer(caller, where, ask, reply, finish), where
+
+
+def known(**fields: Any) -> KnownTurn:
+    """A known turn of which only these fields matter."""
+    about: dict[str, Any] = {"turn": "t", "tenant": "local", "policy": "p", "session": "s", "reply": said("")}
+    rest = {"parent": None, "rollout": None, "prompt_ids": b"", "response_ids": b"", "messages": [], "line": ""}
+    return KnownTurn(
+        **(about | rest | {"depth": 1, "tools": "", "kind": "main", "trainable": True} | {"finished_at": 0.0} | fields)
+    )
+
+
+def past_of(turn: KnownTurn, seen: list[Message]) -> Past:
+    """That turn without tokens, and the conversation as the model saw it."""
+    return Past(known=turn, prompt=[], response=[], seen=lambda: seen)

@@ -75,20 +75,6 @@ async def test_a_resumed_reply_keeps_the_tokens_of_its_first_half(proxy: Any, en
     assert [state.messages for state in await proxy.followed() if state.turn == rest.turn] == [[THANKS]]
 
 
-async def test_a_volatile_last_message_forks_the_tokens_and_not_the_session(
-    proxy: Any, engine: Any, encode: Encode
-) -> None:
-    for text in ("Paris.", "Gladly."):
-        engine.say(encode(text))
-    context = [{"role": "user", "content": f"internal context {i}"} for i in range(2)]
-    await chat(proxy, [QUESTION, context[0]])
-    await chat(proxy, [QUESTION, said("Paris."), THANKS, context[1]])
-    one, two = await proxy.recorded()
-    assert (two.session, two.parent, two.drift, two.drift_cause) == (one.session, None, "forked", "history_edited")
-    assert two.messages == [QUESTION, said("Paris."), THANKS, context[1]]
-    assert [(state.turn, state.messages) for state in await proxy.followed()] == [(one.turn, [THANKS])]
-
-
 async def test_agents_and_titles_of_a_named_session_stand_apart(proxy: Any, engine: Any, encode: Encode) -> None:
     for _ in range(4):
         engine.say(encode("Paris."))

@@ -10,6 +10,7 @@ import msgspec
 
 from drivetrain.common.events import TurnRecorded
 from drivetrain.common.identity import new_id
+from drivetrain.proxy.conversations import echoes
 from drivetrain.proxy.conversations.conversations import Conversations
 from drivetrain.proxy.conversations.echoes import Link
 from drivetrain.proxy.conversations.lineage import digest_of
@@ -110,8 +111,9 @@ class Gateway:
             text = self._rendering.text(ask.prompt)
             ask = msgspec.structs.replace(ask, messages=[{"role": "user", "content": text}])
         where = await self._conversations.place(caller, ask, now)
-        prompt = await self._prompt(ask, where.link)
-        limit = self._context_tokens()
+        prompt, limit = await self._prompt(ask, where.link), self._context_tokens()
+        if len(prompt.ids) >= limit and prompt.cause == "volatile_kept":
+            prompt = await self._prompt(ask, where.link, keep=False)
         if len(prompt.ids) >= limit:
             raise ContextExceeded(len(prompt.ids), limit)
         template = self._rendering.template
@@ -119,7 +121,6 @@ class Gateway:
             reasons_first = template.starts_in_reasoning(prompt.ids)
             ask = held_to_calls(ask, json_calls=template.json_calls, reasons_first=reasons_first)
         DRIFT.labels(prompt.drift, prompt.cause).inc()
-        await self._conversations.note(caller, ask, where, now)
         turn = new_id()
         return Captured(
             turn=turn,
@@ -131,20 +132,25 @@ class Gateway:
             started_at=now,
         )
 
-    async def _prompt(self, ask: Ask, link: Link | None) -> Prompt:
+    async def _prompt(self, ask: Ask, link: Link | None, *, keep: bool = True) -> Prompt:
         if ask.tools and not self._rendering.template.renders_tools:
             raise Refused(400, "this model's chat template has no place for tools", param="tools")
-        past = link.past if link else None
-        same_tools = link is not None and link.unchanged and link.past.known.tools == digest_of(ask.tools)
+        messages, past = echoes.continued(ask.messages, link, keep=keep)
+        same_tools = past is not None and past.known.tools == digest_of(ask.tools)
         try:
             if ask.prompt is not None:
                 return self._rendering.raw(ask.prompt)
-            prompt = await self._rendering.prompt(ask.messages, ask.tools, past, same_tools=same_tools)
+            prompt = await self._rendering.prompt(messages, ask.tools, past, same_tools=same_tools)
         except BadConversation as error:
             raise Refused(400, str(error), param="messages" if ask.prompt is None else "prompt") from error
+        if link is None or link.unchanged:
+            return prompt
+        if past is not None and not prompt.shared:
+            return await self._prompt(ask, link, keep=False)
+        if prompt.shared:
+            return msgspec.structs.replace(prompt, drift="realigned", cause="volatile_kept")
         # A harness that changed the history it repeats gets what it sent: the recorded tokens would say something else.
-        edited = link is not None and not link.unchanged
-        return msgspec.structs.replace(prompt, cause="history_edited") if edited else prompt
+        return msgspec.structs.replace(prompt, drift="forked", cause="history_edited")
 
     async def _sampled(self, captured: Captured, parameters: dict[str, Any], arrived: float) -> Reply:
         prompt, reader, caller = captured.prompt.ids, captured.reader, captured.caller
@@ -152,6 +158,7 @@ class Gateway:
         async with self._engine.generate(captured.turn, want, prompt, parameters) as stream:
             FIRST_TOKEN.observe(max(self._clock() - arrived, 0.0))
             captured.replica = stream.replica
+            captured.where = await self._conversations.note(caller, captured.ask, captured.where, arrived)
             yield Opened(captured.turn, captured.speaker.session, prompt)
             async for sampled in stream:
                 captured.take(sampled)

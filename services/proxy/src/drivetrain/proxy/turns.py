@@ -1,6 +1,6 @@
 """The records that pass between the proxy's rooms: who asks, what is asked, and what is known of earlier turns."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +11,8 @@ from drivetrain.common.keys import Role
 Consent = Literal["off", "record", "train"]
 Finish = Literal["stop", "length", "tool_calls", "aborted", "error"]
 Kind = Literal["main", "side"]
+CUT: tuple[Finish, ...] = ("aborted", "error")
+"""How a reply ends that is not whole."""
 MAIN = "main"
 """The thread of a session that is no sub-agent's."""
 
@@ -100,6 +102,7 @@ class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):
     finish: Finish = "stop"
     trainable: bool
     masked: str = ""
+    started_at: float = 0.0
     finished_at: float
 
     @property
@@ -108,14 +111,32 @@ class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):
         return (self.line, *self.also) if self.line else ()
 
     @property
+    def cut(self) -> bool:
+        """Whether its reply is not whole."""
+        return self.finish in CUT
+
+    @property
     def awaited(self) -> bool:
         """Whether something should follow: the whole reply of a main turn."""
-        return self.kind == "main" and self.finish not in ("aborted", "error")
+        return self.kind == "main" and not self.cut
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """What all attempts share that this turn is one of: its own request, and when its reply was cut, what follows
+        the turn before."""
+        return (self.asked, after(self.parent)) if self.cut and self.parent else (self.asked,)
+
+
+def after(turn: str) -> str:
+    """What the attempts share that follow a turn."""
+    return f"after-{turn}"
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """A known turn with the whole token sequence that it ended: its full prompt, then its reply."""
+    """A known turn with the whole token sequence that it ended: its full prompt, then its reply. `seen` gives the
+    conversation as the model saw it, reply included."""
 
     known: KnownTurn
     prompt: list[int]
     response: list[int]
+    seen: Callable[[], list[Message]] = list

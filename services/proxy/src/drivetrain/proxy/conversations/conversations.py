@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from drivetrain.common.events import Event, TurnRecorded
 from drivetrain.common.identity import new_id, session_id
 from drivetrain.proxy.conversations import echoes
-from drivetrain.proxy.conversations.echoes import CUT, Link, Where
+from drivetrain.proxy.conversations.echoes import RETRY_WITHIN_S, Link, Where
 from drivetrain.proxy.conversations.lineage import candidates, rolling
 from drivetrain.proxy.identify.speakers import thread_and_kind
 from drivetrain.proxy.recording.capture import followed, known_turn
 from drivetrain.proxy.sessions import Sessions
-from drivetrain.proxy.turns import Ask, Caller, KnownTurn, Speaker
-
-_RETRY_WITHIN_S = 300.0
-"""A harness gives a cut request up after that; the longest pause between two attempts that was seen is 40 s."""
+from drivetrain.proxy.turns import Ask, Caller, KnownTurn, Speaker, after
 
 
 class Conversations:
@@ -30,32 +29,40 @@ class Conversations:
         speaker = await self._speaker(caller, ask, digests, link, now)
         return Where(speaker=speaker, digests=digests, link=link)
 
-    async def note(self, caller: Caller, ask: Ask, where: Where, now: float) -> None:
-        """A request that continues a turn brings that turn's next state, once however often it is repeated, and shows
-        that the other attempts of the turn's own request came to nothing."""
+    async def note(self, caller: Caller, ask: Ask, where: Where, now: float) -> Where:
+        """A request that continues a turn, once it is being answered, brings that turn's next state and shows that the
+        other attempts of the turn's own request came to nothing. That is said once however often it is repeated, also
+        in other words after a reply that was cut. Where the request stands, in the light of that."""
         if where.link is None or where.speaker.kind == "side" or caller.consent == "off":
-            return
-        messages = echoes.next_state(ask.messages, where.link)
-        known, consents = where.link.past.known, caller.consent == "train"
-        if not messages or not self._sessions.followed(known, rolling("", messages)[-1]):
-            return
-        self._record(followed(known, messages, kind="messages", trainable=consents, now=now))
-        await self._supersede(known, now)
+            return where
+        known, messages = where.link.past.known, echoes.next_state(ask.messages, where.link)
+        if not messages:
+            return where
+        new = self._sessions.followed(known, rolling("", messages)[-1])
+        others = await self._sessions.attempts(known.asked, after(known.turn))
+        again = echoes.cut_before(known, others, now)
+        if again and echoes.replaced(again, await self._sessions.attempts(again.asked)):
+            again = None
+        if new and again is None:
+            consents = caller.consent == "train"
+            self._record(followed(known, messages, kind="messages", trainable=consents, now=now))
+            self._supersede(echoes.superseded(known, others), now)
+        return msgspec.structs.replace(where, again=again.asked) if again else where
 
     async def remember(self, event: TurnRecorded, now: float, *, done: bool) -> None:
         """Let later requests continue from this turn; with `done` its session is over."""
         known = known_turn(event)
-        if done and known.finish not in CUT:
+        if done and not known.cut:
             await self._end(known, now)
         await self._sessions.remember(known)
 
     async def _end(self, known: KnownTurn, now: float) -> None:
         if self._sessions.followed(known, "ended"):
             self._record(followed(known, [], kind="ended", trainable=True, now=now))
-            await self._supersede(known, now)
+            self._supersede(echoes.superseded_at_end(known, await self._sessions.attempts(known.asked)), now)
 
-    async def _supersede(self, known: KnownTurn, now: float) -> None:
-        for other in echoes.superseded(known, await self._sessions.attempts(known.asked)):
+    def _supersede(self, others: Sequence[KnownTurn], now: float) -> None:
+        for other in others:
             if self._sessions.followed(other, "superseded"):
                 self._record(followed(other, [], kind="superseded", trainable=False, now=now))
 
@@ -71,7 +78,7 @@ class Conversations:
     async def _begun(self, asked: str, now: float) -> str | None:
         """The session of an attempt of this same request that was cut a moment ago, if there is one."""
         attempts = await self._sessions.attempts(asked)
-        cut = [known for known in attempts if known.finish in CUT and now - known.finished_at < _RETRY_WITHIN_S]
+        cut = [known for known in attempts if known.cut and now - known.finished_at < RETRY_WITHIN_S]
         return cut[-1].session if cut else None
 
     def _new_session(self, caller: Caller, ask: Ask) -> str:

@@ -1,8 +1,9 @@
 """How a finished turn may come back: the digests under which its conversation will be found, and what then is new.
 
 Beside the plain case (every message repeated, then the reply) there are harnesses that keep one volatile message at
-the end of every request, which is gone in the next one, and harnesses that, after a reply was cut in its middle, ask
-for the rest of it and send both halves back as one message.
+the end of every request, which is gone in the next one, harnesses that after a failure send their message again in
+other words, and harnesses that, after a reply was cut in its middle, ask for the rest of it and send both halves back
+as one message.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,8 @@ from drivetrain.common.events import Message
 from drivetrain.proxy.conversations.lineage import candidates, extend, text_of
 from drivetrain.proxy.turns import KnownTurn, Past, Speaker
 
-CUT = ("aborted", "error")
-"""How a reply ends that is not whole."""
+RETRY_WITHIN_S = 300.0
+"""A harness gives a cut request up after that; the longest pause between two attempts that was seen is 40 s."""
 
 _WORLD = ("user", "tool")
 
@@ -37,16 +38,18 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request stands: who speaks, the digest of each prefix of its messages, and the turn that it continues."""
+    """Where a request stands: who speaks, the digest of each prefix of its messages, the turn that it continues, and
+    what the attempts share that it repeats in other words."""
 
     speaker: Speaker
     digests: Sequence[str]
     link: Link | None
+    again: str = ""
 
     @property
     def asked(self) -> str:
         """What all attempts of this request share."""
-        return asked(self.digests, self.link)
+        return self.again or asked(self.digests, self.link)
 
 
 def link(past: Past, digests: Sequence[str], messages: Sequence[Message]) -> Link:
@@ -72,7 +75,7 @@ def lines(digests: Sequence[str], messages: Sequence[Message], reply: Message, f
     result = [extend(digests[-1], reply)]
     if len(messages) > 1 and messages[-1]["role"] == "user" and messages[-2]["role"] in _WORLD:
         result.append(extend(digests[-2], reply))
-    if found and found.depth > 1 and found.past.known.finish in CUT and _asks_on(messages[found.depth :]):
+    if found and found.depth > 1 and found.past.known.cut and _asks_on(messages[found.depth :]):
         halves = (messages[found.depth - 1], found.past.known.reply)
         result += [extend(digests[found.depth - 2], joined(first, reply)) for first in halves]
     return list(dict.fromkeys(result))
@@ -93,9 +96,49 @@ def joined(first: Message, second: Message) -> Message:
     return whole | ({"tool_calls": calls} if calls else {})
 
 
-def superseded(known: KnownTurn, attempts: Sequence[KnownTurn]) -> list[KnownTurn]:
+def continued(messages: Sequence[Message], found: Link | None, *, keep: bool) -> tuple[list[Message], Past | None]:
+    """What is to be written for the model, and the turn whose tokens it goes on from.
+
+    Where only a volatile message was taken out, what the model saw stays as it was, with that message in its place: the
+    conversation is one sequence of tokens. With `keep` false, and where history was changed otherwise, the request is
+    written as it was sent.
+    """
+    if found is None or found.unchanged:
+        return list(messages), found.past if found else None
+    seen = found.past.seen() if found.volatile and keep else []
+    if not seen or not _words_only(seen[-2]):
+        return list(messages), None
+    known = msgspec.structs.replace(found.past.known, depth=len(seen))
+    past = msgspec.structs.replace(found.past, known=known)
+    return [*seen, *messages[found.depth :]], past
+
+
+def superseded(known: KnownTurn, others: Sequence[KnownTurn]) -> list[KnownTurn]:
     """The attempts of the same request in the same session that were not the one that went on."""
-    return [other for other in attempts if other.turn != known.turn and other.session == known.session]
+    return [o for o in others if (o.asked, o.session) == (known.asked, known.session) and o.turn != known.turn]
+
+
+def superseded_at_end(known: KnownTurn, others: Sequence[KnownTurn]) -> list[KnownTurn]:
+    """The same when nothing went on: the attempts that were over when this one began. Replies that were asked for
+    together have no order."""
+    return [other for other in superseded(known, others) if other.finished_at <= known.started_at]
+
+
+def replaced(known: KnownTurn, others: Sequence[KnownTurn]) -> bool:
+    """Whether a whole reply was given to the same request after this one was over."""
+    return any(other.awaited and known.finished_at <= other.started_at for other in superseded(known, others))
+
+
+def cut_before(known: KnownTurn, others: Sequence[KnownTurn], now: float) -> KnownTurn | None:
+    """The last request that followed this turn a moment ago and whose reply was cut: what follows now is that one
+    again, whatever its words."""
+    cut = [o for o in others if o.cut and (o.parent, o.session) == (known.turn, known.session)]
+    return next((other for other in reversed(cut) if now - other.finished_at < RETRY_WITHIN_S), None)
+
+
+def _words_only(message: Message) -> bool:
+    content = message.get("content")
+    return isinstance(content, str) or all("text" in part for part in content or ())
 
 
 def _asks_on(new: Sequence[Message]) -> bool:

@@ -10,9 +10,14 @@ from drivetrain.proxy.prompts.splices import Difference, Obstacle, Spliced, Writ
 from drivetrain.proxy.turns import Past
 
 Drift = Literal["root", "clean", "realigned", "forked"]
-Cause = Literal["first", "history_unknown", "appended", "history_edited", "tools_changed"] | Difference | Obstacle
+Cause = (
+    Literal["first", "history_unknown", "appended", "history_edited", "tools_changed", "volatile_kept"]
+    | Difference
+    | Obstacle
+)
 """Why: no history at all; history of which no turn is known; only new messages; replies in it that no turn recorded;
-other tools than the turn before. See `splices` for the others."""
+other tools than the turn before; a message that the harness shows in one request only stays where the model saw it.
+See `splices` for the others."""
 
 
 class Renders(Writes, Protocol):
@@ -30,7 +35,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
     `drift`: `root` without history; `clean` when the template writes the reply before as it was recorded, or the
     renderer bridged it; `realigned` when it would write it otherwise and the recorded tokens were kept; `forked` when
-    they could not be kept. `cause` says why. `rendered` marks the template's text, for the next splice.
+    they could not be kept. `cause` says why. `rendered` marks the template's text, for the next splice. `images` are the
+    URLs of those that the messages show, one for each place that the template marks.
     """
 
     ids: list[int]
@@ -38,6 +44,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     drift: Drift
     cause: Cause = "first"
     rendered: str = ""
+    images: list[str] = []
 
     @property
     def new_ids(self) -> list[int]:

@@ -8,14 +8,14 @@ import msgspec
 
 from drivetrain.common.events import Message, Place, Span, TurnFollowed, TurnRecorded
 from drivetrain.common.tokens import pack_ids, pack_logprobs
-from drivetrain.proxy.conversations.echoes import CUT, Where, lines
+from drivetrain.proxy.conversations.echoes import Where, lines
 from drivetrain.proxy.conversations.lineage import digest_of
 from drivetrain.proxy.engines.base import LabelSpan, Sampled
 from drivetrain.proxy.engines.sampling import ends_of, inexact_because
 from drivetrain.proxy.prompts.prompt import Prompt
 from drivetrain.proxy.replies.parts import Finished
 from drivetrain.proxy.replies.reader import ReplyReader
-from drivetrain.proxy.turns import Ask, Caller, Finish, KnownTurn
+from drivetrain.proxy.turns import CUT, Ask, Caller, Finish, KnownTurn
 
 UNKNOWN_VERSION = -1
 
@@ -72,7 +72,7 @@ class Captured:
     @property
     def new_messages(self) -> list[Message]:
         """The messages after the parent's reply; all of them without a parent."""
-        return self.ask.messages[self.parent.depth if self.parent else 0 :]
+        return self.ask.messages[self.where.link.depth if self.parent and self.where.link else 0 :]
 
     def recorded(self, finish: Finish, now: float) -> TurnRecorded:
         """The event that says all of this turn."""
@@ -168,6 +168,7 @@ def known_turn(event: TurnRecorded) -> KnownTurn:
         finish=event.finish,
         trainable=event.exact and event.kind == "main" and event.consent == "train",
         masked=event.masked,
+        started_at=event.started_at,
         finished_at=event.finished_at,
     )
 

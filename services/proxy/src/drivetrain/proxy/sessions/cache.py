@@ -48,7 +48,8 @@ class Cache:
         for line in known.lines:
             self.lines[line] = known.turn
         self.first.setdefault(known.session, known.turn)
-        self.attempts.setdefault(known.asked, []).append(known.turn)
+        for request in known.requests:
+            self.attempts.setdefault(request, []).append(known.turn)
         if known.awaited:
             self.last[known.session] = known.turn
         self._own[known.turn] = msgspec.structs.replace(known, prompt_ids=b"", response_ids=b"", messages=[], reply={})
@@ -85,8 +86,9 @@ class Cache:
         ):
             if names.get(key) == turn:
                 del names[key]
-        attempts = self.attempts.get(known.asked, [])
-        if turn in attempts:
-            attempts.remove(turn)
-        if not attempts:
-            self.attempts.pop(known.asked, None)
+        for request in known.requests:
+            attempts = self.attempts.get(request, [])
+            if turn in attempts:
+                attempts.remove(turn)
+            if not attempts:
+                self.attempts.pop(request, None)

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from drivetrain.common.events import Event
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.proxy.conversations.echoes import replaced, superseded_at_end
 from drivetrain.proxy.metrics import IDLE
 from drivetrain.proxy.recording.capture import followed
 from drivetrain.proxy.sessions.index import Index
 from drivetrain.proxy.sessions.sessions import Sessions
+from drivetrain.proxy.turns import KnownTurn
 
 _LEASE_S = 60.0
 _AT_ONCE = 100
@@ -48,11 +50,22 @@ class Closer:
             known = await self._sessions.at(place)
             if known is None:
                 _log.warning("a turn that went idle is not known any more", turn=place.turn)
-            elif not self._record(followed(known, [], kind="idle", trainable=True, now=now)):
+            elif not await self._close(known, now):
                 continue
-            else:
-                IDLE.inc()
             closed.append(place)
         if closed:
             await self._index.write([], closed)
         return len(due)
+
+    async def _close(self, known: KnownTurn, now: float) -> bool:
+        """Say that a turn went idle and that attempts before it came to nothing, or that it did itself where a later
+        one was answered; False when that could not be written."""
+        attempts = await self._sessions.attempts(known.asked)
+        if replaced(known, attempts):
+            return self._record(followed(known, [], kind="superseded", trainable=False, now=now))
+        if not self._record(followed(known, [], kind="idle", trainable=True, now=now)):
+            return False
+        for other in superseded_at_end(known, attempts):
+            self._record(followed(other, [], kind="superseded", trainable=False, now=now))
+        IDLE.inc()
+        return True

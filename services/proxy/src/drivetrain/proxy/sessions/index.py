@@ -1,6 +1,6 @@
 """The session index in Redis: small values under few keys, each turn written once, with what is new in it alone.
 
-`line:<digest>` and `turn:<turn>` name a turn's place, `asked:<digest>` the turns that answer one request,
+`line:<digest>` and `turn:<turn>` name a turn's place, `asked:<request>` the turns that answer one request,
 `session:<session>` holds the session's turns and which of them are the first and the last, `idle` is the sorted set of
 deadlines, `epoch` says that all of this is there.
 """
@@ -29,11 +29,13 @@ return due
 """
 _WRITE = """
 local prefix, keep_s, place, turn = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local session, asked = prefix .. 'session:' .. ARGV[5], prefix .. 'asked:' .. ARGV[6]
+local session = prefix .. 'session:' .. ARGV[5]
 redis.call('SET', prefix .. 'turn:' .. turn, place, 'EX', keep_s)
 for i = 10, #ARGV do redis.call('SET', prefix .. 'line:' .. ARGV[i], place, 'EX', keep_s) end
-redis.call('SADD', asked, place)
-redis.call('EXPIRE', asked, keep_s)
+for request in string.gmatch(ARGV[6], '%S+') do
+  redis.call('SADD', prefix .. 'asked:' .. request, place)
+  redis.call('EXPIRE', prefix .. 'asked:' .. request, keep_s)
+end
 redis.call('HSETNX', session, 'first', place)
 if ARGV[7] ~= '' then redis.call('HSET', session, turn, ARGV[7]) end
 if ARGV[8] ~= '' then
@@ -65,7 +67,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     place: Address
     lines: Sequence[str]
-    asked: str
+    requests: Sequence[str]
     kept: Kept | None = None
     finished_at: float | None = None
     deadline: float | None = None
@@ -94,10 +96,10 @@ class Index:
         found = await self._ask(lambda: self._redis.get(self._key("turn", turn)), None)
         return Address.parse(found) if found else None
 
-    async def attempts(self, asked: str) -> list[Address]:
-        """Where the turns are that answer one request, in no order."""
-        key, none = self._key("asked", asked), set[bytes]()
-        found = await self._ask(lambda: cast(Awaitable[set[bytes]], self._redis.smembers(key)), none)
+    async def attempts(self, requests: Sequence[str]) -> list[Address]:
+        """Where the turns are that answer one of the requests, in no order."""
+        keys, none = [self._key("asked", request) for request in requests], set[bytes]()
+        found = await self._ask(lambda: cast(Awaitable[set[bytes]], self._redis.sunion(keys)), none)
         return [Address.parse(place) for place in found]
 
     async def first(self, session: str) -> Address | None:
@@ -183,7 +185,7 @@ class Index:
         place = entry.place
         kept = pack(entry.kept) if entry.kept is not None else b""
         finished_at, deadline = ("" if value is None else repr(value) for value in (entry.finished_at, entry.deadline))
-        names = (self._prefix, self._keep_s, str(place), place.turn, place.session, entry.asked)
+        names = (self._prefix, self._keep_s, str(place), place.turn, place.session, " ".join(entry.requests))
         return [*names, kept, finished_at, deadline, *entry.lines]
 
     async def _ask(self, command: Callable[[], Awaitable[T]], otherwise: U) -> T | U:

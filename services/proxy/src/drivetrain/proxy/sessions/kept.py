@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from drivetrain.common.events import Message
 from drivetrain.common.tokens import unpack_ids
 from drivetrain.proxy.turns import KnownTurn, Past
 
@@ -83,4 +84,10 @@ def past(whole: list[Kept]) -> Past:
     """A turn with its whole token sequence, from its complete chain of ancestors, youngest first."""
     before = [part for kept in reversed(whole[1:]) for part in (kept.prompt_ids, kept.response_ids)]
     prompt = unpack_ids(b"".join((*before, whole[0].prompt_ids)))
-    return Past(known=whole[0].known, prompt=prompt, response=unpack_ids(whole[0].response_ids))
+    response = unpack_ids(whole[0].response_ids)
+    return Past(known=whole[0].known, prompt=prompt, response=response, seen=lambda: _seen(whole))
+
+
+def _seen(whole: list[Kept]) -> list[Message]:
+    turns = [kept.known for kept in reversed(whole)]
+    return [message for known in turns for message in (*known.messages, known.reply)]

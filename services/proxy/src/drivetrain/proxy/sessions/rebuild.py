@@ -43,7 +43,7 @@ class Fold:
             known = known_turn(event)
             place = Address(event.policy, event.session, event.turn)
             finished_at = event.finished_at if known.awaited else None
-            entry = Entry(place=place, lines=known.lines, asked=known.asked, finished_at=finished_at)
+            entry = Entry(place=place, lines=known.lines, requests=known.requests, finished_at=finished_at)
             self._entries.append(entry)
             if known.awaited and place not in self._followed:
                 self._open[place] = entry

@@ -68,11 +68,11 @@ class Sessions:
         place = await self._index.place_of(turn) or await self._history.find(turn)
         return await self.at(place) if place else None
 
-    async def attempts(self, asked: str) -> list[KnownTurn]:
-        """The turns that answer one request, as far as they are known, oldest first."""
-        places = await self._index.attempts(asked)
-        found = [kept.known for turn in self._cache.attempts.get(asked, ()) if (kept := self._cache.get(turn))]
-        here = {known.turn for known in found}
+    async def attempts(self, *requests: str) -> list[KnownTurn]:
+        """The turns that answer one of the requests, as far as they are known, oldest first."""
+        places = await self._index.attempts(requests)
+        here = {turn: None for request in requests for turn in self._cache.attempts.get(request, ())}
+        found = [kept.known for turn in here if (kept := self._cache.get(turn))]
         found += [known for place in places if place.turn not in here and (known := await self.at(place))]
         return sorted(found, key=lambda known: known.finished_at)
 
@@ -145,7 +145,7 @@ class Sessions:
         return Entry(
             place=_place(known),
             lines=known.lines,
-            asked=known.asked,
+            requests=known.requests,
             kept=kept,
             finished_at=finished_at,
             deadline=deadline,
