@@ -1,3 +1,3 @@
 """Fixtures shared by all tests: the real servers, started once a session, on free ports, ended by pid."""
 
-pytest_plugins = ["tests.servers", "tests.vllm"]
+pytest_plugins = ["tests.servers", "tests.s3", "tests.vllm"]

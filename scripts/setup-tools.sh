@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Create .venv-tools: the checkers of compose files, manifests and Dockerfiles.
+# Create .venv-tools: the checkers of compose files, manifests and Dockerfiles, and an S3 server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
