@@ -11,8 +11,9 @@ from drivetrain.common.events import Message
 from drivetrain.common.identity import new_id
 from drivetrain.common.tokens import pack_ids
 from drivetrain.proxy.conversations.lineage import candidates, digest_of, extend, rolling
+from drivetrain.proxy.prompts.plain import plain
 from drivetrain.proxy.prompts.prompt import Prompt, build
-from drivetrain.proxy.prompts.templates import Template, plain
+from drivetrain.proxy.prompts.templates import Template
 from drivetrain.proxy.replies.reader import ReplyReader
 from drivetrain.proxy.turns import KnownTurn, Past
 

@@ -5,7 +5,8 @@ import random
 import httpx
 import pytest
 
-from drivetrain.proxy.prompts.templates import Template, plain
+from drivetrain.proxy.prompts.plain import plain
+from drivetrain.proxy.prompts.templates import Template
 from tests.conversations import Talk, append_only
 from tests.vllm import VllmServer
 

@@ -213,7 +213,11 @@ def event(script: Script, index: int, token: int, request: dict[str, Any]) -> by
         "weight_versions": [{"version": v, "start": a, "end": b} for v, a, b in versions] if last else None,
         "logprobs": {"content": [{"token_id": token, "logprob": logprob(token), "rank": 1, "top_logprobs": tops}]},
     }
-    return b"data: " + json.dumps({"request_id": "r", "usage": None, "choices": [choice]}).encode() + b"\n\n"
+    shown = {}
+    if request.get("return_token_ids") and index == 0:
+        # An image is five tokens to the stub, where the prompt marks it with one.
+        shown = {"prompt_token_ids": request["token_ids"] + [0] * 4 * len(request.get("content_parts", ()))}
+    return b"data: " + json.dumps({"request_id": "r", "usage": None, "choices": [choice], **shown}).encode() + b"\n\n"
 
 
 @asynccontextmanager
@@ -301,7 +305,8 @@ def start_proxy(model_folder: Path, valkey_url: str, tmp_path: Path) -> StartPro
     @asynccontextmanager
     async def start(replicas: Sequence[str], name: str = "spool", **options: Any) -> AsyncIterator[Proxy]:
         bus = options.pop("bus", None) or MemoryBus()
-        rendering = Rendering(Template(str(model_folder)), options.pop("thread_chars", 10_000))
+        template = Template(str(options.pop("model", model_folder)))
+        rendering = Rendering(template, options.pop("thread_chars", 10_000))
         served = {"default": replicas} | options.pop("policies", {})
         readers = dict.fromkeys(served, Reader(rendering.template.tokenizer.backend_tokenizer))
         recorder = Recorder(Spool(tmp_path / name), Redaction(options.pop("patterns", {}), readers))

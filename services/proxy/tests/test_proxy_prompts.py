@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from drivetrain.common.tokens import pack_ids
+from drivetrain.proxy.prompts.folder import context_of
+from drivetrain.proxy.prompts.plain import plain
 from drivetrain.proxy.prompts.prompt import build
-from drivetrain.proxy.prompts.templates import BadConversation, BadModel, Template, context_of, plain
+from drivetrain.proxy.prompts.templates import BadConversation, BadModel, Template
 from drivetrain.proxy.turns import KnownTurn, Past
 
 QUESTION = {"role": "user", "content": "Hi"}

@@ -25,6 +25,7 @@ from drivetrain.proxy.engines.base import (
 )
 from drivetrain.proxy.engines.grammar import held_to_calls
 from drivetrain.proxy.engines.sampling import capped, engine_parameters, for_rollout
+from drivetrain.proxy.engines.wire import too_long
 from drivetrain.proxy.errors import ContextExceeded, Refused
 from drivetrain.proxy.metrics import DRIFT, FIRST_TOKEN, IN_FLIGHT, INEXACT, OVERHEAD, TURNS
 from drivetrain.proxy.prompts.prompt import Prompt
@@ -155,11 +156,12 @@ class Gateway:
     async def _sampled(self, captured: Captured, parameters: dict[str, Any], arrived: float) -> Reply:
         prompt, reader, caller = captured.prompt.ids, captured.reader, captured.caller
         want = Want(session=captured.speaker.session, lane=caller.tenant, rollout=caller.role == "rollout")
-        async with self._engine.generate(captured.turn, want, prompt, parameters) as stream:
+        async with self._engine.generate(captured.turn, want, prompt, parameters, captured.prompt.images) as stream:
             FIRST_TOKEN.observe(max(self._clock() - arrived, 0.0))
-            captured.replica = stream.replica
+            captured.replica, shown = stream.replica, stream.prompt_ids or prompt
+            captured.prompt_tokens = len(shown)
             captured.where = await self._conversations.note(caller, captured.ask, captured.where, arrived)
-            yield Opened(captured.turn, captured.speaker.session, prompt)
+            yield Opened(captured.turn, captured.speaker.session, shown)
             async for sampled in stream:
                 captured.take(sampled)
                 if captured.ask.logprobs or captured.ask.token_ids:
@@ -193,6 +195,8 @@ class Gateway:
 
 
 def _refusal(error: EngineError) -> Refused:
+    if isinstance(error, EngineRefused) and (counts := too_long(str(error))):
+        return ContextExceeded(*counts)
     if isinstance(error, EngineRefused):
         return Refused(400, str(error), code="engine_refused")
     if isinstance(error, EngineBusy):

@@ -6,8 +6,9 @@ from drivetrain.common.bus import Bus
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.proxy.engines.vllm import Vllm
 from drivetrain.proxy.gateway import Gateway
+from drivetrain.proxy.prompts.folder import context_of
 from drivetrain.proxy.prompts.rendering import Rendering
-from drivetrain.proxy.prompts.templates import Template, context_of
+from drivetrain.proxy.prompts.templates import Template
 from drivetrain.proxy.recording.recorder import Recorder
 from drivetrain.proxy.routing.pool import Pool
 from drivetrain.proxy.routing.settings import PolicySettings

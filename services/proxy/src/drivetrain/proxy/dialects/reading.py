@@ -1,7 +1,7 @@
 """Bodies as typed requests: what is malformed, unknown or cannot be honoured is refused by name."""
 
 import re
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -12,6 +12,13 @@ B = TypeVar("B", bound=msgspec.Struct)
 
 _PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _INDEX = re.compile(r"\[[^\]]*\]")
+
+
+DataUrl = Annotated[str, msgspec.Meta(pattern="^data:image/[a-z0-9.+-]+;base64,[A-Za-z0-9+/]+=*$")]
+"""An image, inside a URL."""
+
+IMAGES = "images for models that read them"
+DATA_ALONE = "send the image itself, as data:image/png;base64,… (nothing is fetched for a request)"
 
 
 class Hints(msgspec.Struct, kw_only=True):

@@ -60,7 +60,7 @@ class Sampled(msgspec.Struct, frozen=True, gc=False):
 
     `finish` comes with the last tokens, and with it `spans` over the whole reply; `cached` counts prompt tokens that
     the engine had in its cache, when it says so. `tops` has the likeliest candidates at each place, as far as they were
-    asked for.
+    asked for. With the first tokens after images come the `prompt_ids` as the engine reads them.
     """
 
     ids: list[int]
@@ -69,13 +69,18 @@ class Sampled(msgspec.Struct, frozen=True, gc=False):
     spans: list[LabelSpan] | None = None
     cached: int | None = None
     tops: list[list[Candidate]] | None = None
+    prompt_ids: list[int] | None = None
 
 
 class EngineStream(Protocol):
-    """A reply in progress: the replica that gives it, and its tokens."""
+    """A reply in progress: the replica that gives it, and its tokens. Where the prompt shows images, `prompt_ids` is
+    the prompt as the engine reads it, with all the tokens that stand for them."""
 
     @property
     def replica(self) -> str: ...
+
+    @property
+    def prompt_ids(self) -> list[int] | None: ...
 
     def __aiter__(self) -> AsyncIterator[Sampled]:
         """The tokens, from the first.
@@ -90,9 +95,10 @@ class Engine(Protocol):
     """Whatever turns prompt tokens into reply tokens."""
 
     def generate(
-        self, turn: str, want: Want, prompt: Sequence[int], parameters: dict[str, Any]
+        self, turn: str, want: Want, prompt: Sequence[int], parameters: dict[str, Any], images: Sequence[str] = ()
     ) -> AbstractAsyncContextManager[EngineStream]:
-        """Open a reply; it is entered when the first tokens are there. Leaving early aborts it in the engine.
+        """Open a reply; it is entered when the first tokens are there. Leaving early aborts it in the engine. `images`
+        are data URLs, one for each place that the prompt marks.
 
         Raises:
             EngineRefused, EngineUnavailable, EngineBusy: before any token.

@@ -35,6 +35,10 @@ class VllmStream:
             raise EngineBroke("the engine's reply is empty")
         self._first = read_chunk(first)
 
+    @property
+    def prompt_ids(self) -> list[int] | None:
+        return self._first.prompt_ids
+
     async def __aiter__(self) -> AsyncIterator[Sampled]:
         self._silence.watch()
         try:

@@ -11,6 +11,9 @@ from drivetrain.proxy.engines.stream import VllmStream
 from drivetrain.proxy.engines.wire import words
 
 _REFUSALS = frozenset({400, 404, 413, 422})
+_BOMB = "decompression bomb"
+"""In vLLM's words on an image that is too large to be read, which it calls an error of its own."""
+
 _KEEP_ALIVE_S = 3
 """vLLM closes an idle connection after 5 s by default: ours are gone before."""
 
@@ -111,6 +114,6 @@ async def _check(response: aiohttp.ClientResponse) -> None:
     if response.status == 200:
         return
     said = words(await response.read())
-    if response.status in _REFUSALS:
+    if response.status in _REFUSALS or _BOMB in said:
         raise EngineRefused(f"the engine refuses the request: {said}")
     raise EngineBroke(f"the engine answered {response.status}: {said}")

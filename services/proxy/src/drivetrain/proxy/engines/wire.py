@@ -1,5 +1,6 @@
 """The words of vLLM's `/inference/v1/generate`: a request's body, and the events of its stream, read with types."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -7,6 +8,10 @@ import msgspec
 
 from drivetrain.proxy.engines.base import Candidate, EngineBroke, LabelSpan, Sampled
 
+_TOO_LONG = (
+    re.compile(r"maximum context length is (?P<limit>\d+) tokens.*?(?P<tokens>\d+) input tokens", re.DOTALL),
+    re.compile(r"\(length (?P<tokens>\d+)\).*?maximum model length of (?P<limit>\d+)", re.DOTALL),
+)
 _NO_LOGPROB = -9999.0
 """What vLLM writes where it has no logprob."""
 
@@ -39,22 +44,25 @@ class _Usage(msgspec.Struct, gc=False):
 class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
+    prompt_token_ids: list[int] | None = None
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
 
 
-def request_body(turn: str, prompt: Sequence[int], parameters: dict[str, Any]) -> bytes:
-    """A request for a streamed reply; vLLM calls it by the turn's id."""
-    return msgspec.json.encode(
-        {
-            "request_id": turn,
-            "token_ids": prompt,
-            "sampling_params": parameters,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-    )
+def request_body(turn: str, prompt: Sequence[int], parameters: dict[str, Any], images: Sequence[str] = ()) -> bytes:
+    """A request for a streamed reply; vLLM calls it by the turn's id, and puts images where the prompt has marks."""
+    body: dict[str, Any] = {
+        "request_id": turn,
+        "token_ids": prompt,
+        "sampling_params": parameters,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if images:
+        body["content_parts"] = [{"type": "image_url", "url": url} for url in images]
+        body["return_token_ids"] = True
+    return msgspec.json.encode(body)
 
 
 def read_chunk(data: bytes) -> Sampled:
@@ -77,7 +85,14 @@ def read_chunk(data: bytes) -> Sampled:
     if finish == "abort" or finish == "error":
         raise EngineBroke(f"the engine ended the reply with {finish!r}")
     ids = choice.token_ids or []
-    return Sampled(ids, _logprobs(ids, choice.logprobs), finish, choice.weight_versions, None, _tops(choice.logprobs))
+    return Sampled(
+        ids,
+        _logprobs(ids, choice.logprobs),
+        finish,
+        choice.weight_versions,
+        tops=_tops(choice.logprobs),
+        prompt_ids=chunk.prompt_token_ids,
+    )
 
 
 def words(data: bytes) -> str:
@@ -88,6 +103,12 @@ def words(data: bytes) -> str:
         return data[:200].decode(errors="replace")
     inner = error.get("error", error) if isinstance(error, dict) else error
     return str(inner.get("message", inner) if isinstance(inner, dict) else inner)[:500]
+
+
+def too_long(said: str) -> tuple[int, int] | None:
+    """The prompt's tokens and the context's, if that is what the engine refuses the request for."""
+    found = next(filter(None, (pattern.search(said) for pattern in _TOO_LONG)), None)
+    return (int(found["tokens"]), int(found["limit"])) if found else None
 
 
 def _logprobs(ids: list[int], logprobs: _Logprobs | None) -> list[float | None]:

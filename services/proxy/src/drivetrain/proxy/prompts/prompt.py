@@ -35,8 +35,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
     `drift`: `root` without history; `clean` when the template writes the reply before as it was recorded, or the
     renderer bridged it; `realigned` when it would write it otherwise and the recorded tokens were kept; `forked` when
-    they could not be kept. `cause` says why. `rendered` marks the template's text, for the next splice. `images` are the
-    URLs of those that the messages show, one for each place that the template marks.
+    they could not be kept. `cause` says why. `rendered` marks the template's text, for the next splice. `images` are
+    the URLs of those that the messages show, one for each place that the template marks.
     """
 
     ids: list[int]

@@ -6,8 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from drivetrain.common.events import Message
 from drivetrain.proxy.conversations.lineage import text_of
+from drivetrain.proxy.prompts.plain import images_of
 from drivetrain.proxy.prompts.prompt import Prompt, build
 from drivetrain.proxy.prompts.templates import BadConversation, Template
 from drivetrain.proxy.turns import Past
@@ -27,12 +30,36 @@ class Rendering:
     async def prompt(
         self, messages: Sequence[Message], tools: list[dict[str, Any]], past: Past | None, *, same_tools: bool
     ) -> Prompt:
-        """See `drivetrain.proxy.prompts.prompt.build`."""
+        """See `drivetrain.proxy.prompts.prompt.build`.
+
+        Raises:
+            BadConversation: the template refuses the messages, or has no place for their images.
+        """
+        prompt = await self._built(messages, tools, past, same_tools=same_tools)
+        images = images_of(messages)
+        self._check_images(len(images), prompt.ids)
+        return msgspec.structs.replace(prompt, images=images) if images else prompt
+
+    async def _built(
+        self, messages: Sequence[Message], tools: list[dict[str, Any]], past: Past | None, *, same_tools: bool
+    ) -> Prompt:
         if sum(len(text_of(message.get("content"))) for message in messages) < self._thread_chars:
             return build(self.template, messages, tools, past, same_tools=same_tools)
         loop = asyncio.get_running_loop()
         work = partial(build, self.template, messages, tools, past, same_tools=same_tools)
         return await loop.run_in_executor(self._threads, work)
+
+    def _check_images(self, images: int, ids: list[int]) -> None:
+        """The engine puts the n-th image where the n-th mark is: there must be as many."""
+        marks = self.template.image_marks
+        if images and not marks:
+            raise BadConversation("this model reads no images: describe images in words")
+        if images and any(ids.count(token) != times * images for token, times in marks.items()):
+            written = self.template.decode(list(marks))
+            raise BadConversation(
+                f"the chat template marks the places of images with {written}, and not each of the {images} images has "
+                "one: show images in user messages, and leave such marks out of texts"
+            )
 
     def raw(self, prompt: str | list[int]) -> Prompt:
         """A prompt that is no conversation: token ids as they are, or a text's.

@@ -1,17 +1,16 @@
 """The model's tokenizer and chat template: messages to text and token ids, and sampled ids back to tool calls."""
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import TemplateError
-from renderers.base import load_tokenizer
 
 from drivetrain.common.events import Message
-from drivetrain.proxy.conversations.lineage import arguments_of, text_of
 from drivetrain.proxy.prompts.encoding import Encoder
 from drivetrain.proxy.prompts.families import JSON_CALLS, PROBE_TOOL, BadModel, choose
+from drivetrain.proxy.prompts.folder import reads_images, stop_ids_of, tokenizer_of
+from drivetrain.proxy.prompts.plain import images_of, plain
 
 MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 _BRIDGE_TOKENS = 64
@@ -19,14 +18,15 @@ _BRIDGE_TOKENS = 64
 
 
 class BadConversation(ValueError):
-    """The chat template refuses these messages; the message carries its words."""
+    """These messages cannot be written for the model; the message says why, if need be in the chat template's words."""
 
 
 class Template:
     """One model's chat template with its tokenizer. It has no state: threads may share it.
 
     `splices` says that `text` is what `render` writes; `opening` is the text that asks for a reply, `stop_texts` what
-    ends one.
+    ends one. `image_marks` are the tokens with which the template marks the place of one image, and how many of each;
+    there are none for a model that reads text alone.
     """
 
     def __init__(self, folder: str, renderer: str = "auto", tool_parser: str = "qwen3") -> None:
@@ -35,13 +35,14 @@ class Template:
             BadModel: no folder, no tokenizer or chat template in it, or an unknown renderer.
         """
         self.folder = folder
-        self.tokenizer = _tokenizer(folder)
+        self.tokenizer = tokenizer_of(folder)
         self._encoder = Encoder(self.tokenizer)
         self.renderer, self.splices = choose(self.tokenizer, renderer, tool_parser, self._written)
-        self.stop_ids = _stop_ids(self.renderer, folder)
+        self.stop_ids = stop_ids_of(folder, self.renderer)
         self.stop_texts = tuple(self.decode([token]) for token in self.stop_ids)
         self.marker_ids = self._marker_ids()
         self.hidden_ids = frozenset(set(self.tokenizer.all_special_ids) - set(self.marker_ids) | set(self.stop_ids))
+        self.image_marks = self._marks_of_an_image() if reads_images(folder) else {}
         self._instructs_later = self._takes_later_instructions()
         self.renders_tools, self.opening = self._probe()
         self.json_calls = self.renderer.config.name in JSON_CALLS
@@ -84,7 +85,9 @@ class Template:
         self, prompt: list[int], response: list[int], new: Sequence[Message], tools: list[dict[str, Any]]
     ) -> list[int] | None:
         """What follows a recorded prompt and response in the next prompt, without a rendering of history; None when
-        the renderer cannot promise it."""
+        the renderer cannot promise it, as with images."""
+        if images_of(new):
+            return None
         end = prompt[-_BRIDGE_TOKENS:]
         written = self._plain(new, opening=False)
         bridged = self.renderer.bridge_to_next_turn(end, response, written, tools=tools or None)
@@ -112,7 +115,7 @@ class Template:
     def _plain(self, messages: Sequence[Message], *, opening: bool = True) -> list[Message]:
         """Messages as the template expects them. Where it has no place for instructions inside a conversation, the
         user says them; `opening` tells whether these messages begin one."""
-        written = [plain(message) for message in messages]
+        written = [plain(message, parts=opening and bool(self.image_marks)) for message in messages]
         if self._instructs_later:
             return written
         head = 1 if opening else 0
@@ -120,12 +123,24 @@ class Template:
         return [*written[:head], *later]
 
     def _takes_later_instructions(self) -> bool:
-        user, system = ({"role": role, "content": "probe"} for role in ("user", "system"))
+        probe = [plain({"role": role, "content": "probe"}, parts=bool(self.image_marks)) for role in ("user", "system")]
+        return self._tried([*probe, probe[0]]) is not None
+
+    def _marks_of_an_image(self) -> Mapping[int, int]:
+        words, place = {"type": "text", "text": "probe"}, {"type": "image"}
+        without, shown = (self._tried([{"role": "user", "content": [*image, words]}]) for image in ([], [place]))
+        if without is None or shown is None or "probe" not in without:
+            return {}
+        special = self.tokenizer.backend_tokenizer.get_added_tokens_decoder()
+        more = Counter(self.encode(shown)) - Counter(self.encode(without))
+        return {token: times for token, times in more.items() if token in special}
+
+    def _tried(self, messages: list[Message]) -> str | None:
+        """What the template writes, or None when it refuses."""
         try:
-            self._apply([user, system, user], [], True)
+            return str(self._apply(messages, [], True))
         except (TemplateError, ValueError, TypeError, KeyError):
-            return False
-        return True
+            return None
 
     def _apply(self, messages: list[Message], tools: list[dict[str, Any]], generation: bool) -> Any:
         return self.tokenizer.apply_chat_template(
@@ -150,61 +165,8 @@ class Template:
             raise BadModel(f"the chat template in {self.folder} cannot write a user's message: {error}") from error
 
 
-def plain(message: Message) -> Message:
-    """A message as chat templates expect it: text as a string, `developer` as `system`, tool arguments as data."""
-    role = "system" if message["role"] == "developer" else message["role"]
-    result: Message = {"role": role, "content": text_of(message.get("content"))}
-    for name in ("name", "tool_call_id", "reasoning_content"):
-        if message.get(name):
-            result[name] = message[name]
-    if message.get("tool_calls"):
-        result["tool_calls"] = [_plain_call(call) for call in message["tool_calls"]]
-    return result
-
-
-def context_of(folder: str) -> int | None:
-    """How many tokens the model was built for, as its configuration says, or None if it does not say."""
-    path = Path(folder) / "config.json"
-    if not path.is_file():
-        return None
-    config = json.loads(path.read_text())
-    found = config.get("max_position_embeddings") or (config.get("text_config") or {}).get("max_position_embeddings")
-    return int(found) if found else None
-
-
-def _plain_call(call: dict[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    plain_function = {"name": function["name"], "arguments": arguments_of(function.get("arguments") or "{}")}
-    return {"type": "function", "id": call.get("id", ""), "function": plain_function}
-
-
 def _readable(call: Any) -> bool:
     """`invalid_json` is also said of calls in other forms, of a parameter that is plain text: those can be read."""
     return bool(call.name) and (
         call.status == "ok" or (call.status == "invalid_json" and isinstance(call.arguments, dict))
     )
-
-
-def _tokenizer(folder: str) -> Any:
-    if not Path(folder).is_dir():
-        raise BadModel(f"the model folder {folder} does not exist: set `model` to a folder with a tokenizer")
-    try:
-        tokenizer = load_tokenizer(folder)
-    except Exception as error:
-        raise BadModel(
-            f"the model folder {folder} has no usable tokenizer ({error}): it needs tokenizer.json and "
-            "tokenizer_config.json beside the weights"
-        ) from error
-    if not getattr(tokenizer, "chat_template", None):
-        raise BadModel(f"the tokenizer in {folder} has no chat template: add chat_template.jinja to that folder")
-    return tokenizer
-
-
-def _stop_ids(renderer: Any, folder: str) -> list[int]:
-    """Tokens that end a reply: the renderer's, and those of the model's generation configuration."""
-    stop = set(renderer.get_stop_token_ids())
-    path = Path(folder) / "generation_config.json"
-    if path.is_file():
-        extra = json.loads(path.read_text()).get("eos_token_id")
-        stop |= set(extra) if isinstance(extra, list) else {extra} - {None}
-    return sorted(stop)

@@ -37,6 +37,7 @@ class Captured:
         self.turn, self.caller, self.ask, self.where = turn, caller, ask, where
         self.prompt, self.reader, self.started_at = prompt, reader, started_at
         self.speaker = where.speaker
+        self.prompt_tokens = len(prompt.ids)
         self.parent = where.link.past.known if where.link and prompt.shared else None
         self.logprobs: list[float] = []
         self.spans: list[LabelSpan] | None = None
@@ -63,7 +64,7 @@ class Captured:
         """What the caller is told at the end."""
         return Finished(
             finish=self.finish,
-            prompt_tokens=len(self.prompt.ids),
+            prompt_tokens=self.prompt_tokens,
             completion_tokens=len(self.reader.ids),
             cached=self.cached,
             stopped_by=self.reader.stopped_by,
@@ -120,7 +121,8 @@ class Captured:
         )
 
     def _inexact_because(self, finish: Finish, unknown: str) -> str:
-        reasons = [inexact_because(self.ask.sampling), unknown]
+        # The tokens of a prompt mark where its images are; what the model saw there they do not hold.
+        reasons = [inexact_because(self.ask.sampling), "images" if self.prompt.images else "", unknown]
         if finish in CUT:
             reasons.append(f"the reply was cut ({finish})")
         if missing := sum(math.isnan(logprob) for logprob in self.logprobs):

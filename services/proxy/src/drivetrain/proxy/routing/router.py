@@ -26,9 +26,9 @@ class Router:
 
     @asynccontextmanager
     async def generate(
-        self, turn: str, want: Want, prompt: Sequence[int], parameters: dict[str, Any]
+        self, turn: str, want: Want, prompt: Sequence[int], parameters: dict[str, Any], images: Sequence[str] = ()
     ) -> AsyncIterator[VllmStream]:
-        replica, stream = await self._open(want, request_body(turn, prompt, parameters))
+        replica, stream = await self._open(want, request_body(turn, prompt, parameters, images))
         try:
             yield stream
         except EngineBroke as error:

@@ -13,6 +13,19 @@ class Text(msgspec.Struct, tag_field="type", tag="text"):
     text: str
 
 
+class Source(msgspec.Struct, tag_field="type", tag="base64"):
+    """The bytes of an image."""
+
+    media_type: Annotated[str, msgspec.Meta(pattern="^image/[a-z0-9.+-]+$")]
+    data: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9+/]+=*$")]
+
+
+class Image(msgspec.Struct, tag_field="type", tag="image"):
+    """Something to look at."""
+
+    source: Source
+
+
 class ToolUse(msgspec.Struct, tag_field="type", tag="tool_use"):
     """A call that an earlier reply made."""
 
@@ -31,7 +44,7 @@ class ToolResult(msgspec.Struct, tag_field="type", tag="tool_result"):
     """What came of a call."""
 
     tool_use_id: _Name
-    content: str | list[Text | ToolReference] | None = None
+    content: str | list[Text | Image | ToolReference] | None = None
     is_error: bool | None = None
 
 
@@ -49,5 +62,5 @@ class RedactedThinking(msgspec.Struct, tag_field="type", tag="redacted_thinking"
 
 
 SystemBlock = Text
-UserBlock = Text | ToolResult
+UserBlock = Text | Image | ToolResult
 AssistantBlock = Text | ToolUse | Thinking | RedactedThinking

@@ -6,7 +6,7 @@ import msgspec
 
 from drivetrain.proxy.dialects.anthropic.blocks import AssistantBlock, SystemBlock, UserBlock
 from drivetrain.proxy.dialects.base import Support
-from drivetrain.proxy.dialects.reading import HINT_NOTES, Hints
+from drivetrain.proxy.dialects.reading import DATA_ALONE, HINT_NOTES, IMAGES, Hints
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -94,12 +94,12 @@ class Body(CountBody, kw_only=True):
 
 
 _GRAMMAR = "hold the reply to a grammar: recorded as inexact"
-_TEXT = "text, tool_use, tool_result, thinking and redacted_thinking are supported: say other things in words"
+_BLOCKS = "text, image, tool_use, tool_result, thinking and redacted_thinking are supported"
 SUPPORT = Support(
     body=Body,
     notes=HINT_NOTES
     | {
-        "messages": "roles user, assistant, system; " + _TEXT.partition(":")[0],
+        "messages": f"roles user, assistant, system; {_BLOCKS}; {IMAGES}, those of tool results as the user's",
         "metadata": "`user_id` tells who speaks",
         "output_config": "`format` holds the reply to a grammar: recorded as inexact; `effort` changes nothing",
         "output_format": "holds the reply to a grammar: recorded as inexact",
@@ -119,8 +119,10 @@ SUPPORT = Support(
     },
     refused={
         "mcp_servers": "tools are run by the client: offer them in tools",
-        "messages[].content[].type": _TEXT,
-        "messages[].content[].content[].type": "only text is supported in tool results: describe images in words",
+        "messages[].content[].type": f"{_BLOCKS}: say other things in words",
+        "messages[].content[].source.type": DATA_ALONE,
+        "messages[].content[].content[].source.type": DATA_ALONE,
+        "messages[].content[].content[].type": "tool results are text and images: say other things in words",
         "tools[].type": "tools that a server runs are not supported: leave them out",
         "tools[].input_schema": "say what the tool takes; tools that a server runs are not supported",
     },

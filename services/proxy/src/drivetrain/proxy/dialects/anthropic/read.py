@@ -8,6 +8,7 @@ from drivetrain.common.events import Message as Inner
 from drivetrain.common.events import Sampling
 from drivetrain.proxy.dialects.anthropic.blocks import (
     AssistantBlock,
+    Image,
     SystemBlock,
     Text,
     Thinking,
@@ -125,33 +126,49 @@ def _call(call: ToolUse) -> dict[str, Any]:
 
 
 def _heard(blocks: Sequence[UserBlock], called: set[str], at: str) -> list[Inner]:
-    """A user's blocks: each tool result is a message, and so is the text between them."""
+    """A user's blocks: each tool result is a message, and so is what is said between them. Images of results are shown
+    by the user after the results: chat templates have a place for them there."""
     messages: list[Inner] = []
+    shown: list[dict[str, Any]] = []
     for index, block in enumerate(blocks):
         if isinstance(block, ToolResult):
             if block.tool_use_id not in called:
                 message = f"no earlier tool_use has the id {block.tool_use_id!r}"
                 raise Refused(400, message, param=f"{at}.content[{index}].tool_use_id")
             messages.append(_result(block))
-        elif messages and messages[-1]["role"] == "user":
-            messages[-1]["content"].append({"type": "text", "text": block.text})
+            shown += [_part(part) for part in block.content or () if isinstance(part, Image)]
         else:
-            messages.append({"role": "user", "content": [{"type": "text", "text": block.text}]})
+            _say(messages, [*shown, _part(block)])
+            shown = []
+    _say(messages, shown)
     return [_simple(message) for message in messages]
+
+
+def _say(messages: list[Inner], parts: list[dict[str, Any]]) -> None:
+    """Add what the user says to his message, or begin one."""
+    if parts and messages and messages[-1]["role"] == "user":
+        messages[-1]["content"] += parts
+    elif parts:
+        messages.append({"role": "user", "content": parts})
+
+
+def _part(block: Text | Image) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    return {"type": "image_url", "image_url": {"url": f"data:{block.source.media_type};base64,{block.source.data}"}}
 
 
 def _simple(message: Inner) -> Inner:
     """One block of text says the same as a plain string, and clients turn one into the other."""
     content = message["content"]
-    return {**message, "content": content[0]["text"]} if isinstance(content, list) and len(content) == 1 else message
+    alone = isinstance(content, list) and len(content) == 1 and content[0]["type"] == "text"
+    return {**message, "content": content[0]["text"]} if alone else message
 
 
 def _result(block: ToolResult) -> Inner:
-    parts = [block.content] if isinstance(block.content, str) else block.content or []
-    text = "\n".join(
-        part if isinstance(part, str) else part.text if isinstance(part, Text) else part.tool_name for part in parts
-    )
-    message: Inner = {"role": "tool", "tool_call_id": block.tool_use_id, "content": text}
+    parts = [Text(block.content)] if isinstance(block.content, str) else block.content or []
+    texts = [part.text if isinstance(part, Text) else part.tool_name for part in parts if not isinstance(part, Image)]
+    message: Inner = {"role": "tool", "tool_call_id": block.tool_use_id, "content": "\n".join(texts)}
     return message | ({"is_error": True} if block.is_error else {})
 
 

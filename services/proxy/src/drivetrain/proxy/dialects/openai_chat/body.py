@@ -6,6 +6,7 @@ import msgspec
 
 from drivetrain.proxy.dialects import openai
 from drivetrain.proxy.dialects.base import Support
+from drivetrain.proxy.dialects.reading import DATA_ALONE, IMAGES, DataUrl
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -25,18 +26,30 @@ class ToolCall(msgspec.Struct):
     type: Literal["function"] = "function"
 
 
-class Part(msgspec.Struct):
-    """A part of a message's content."""
+class Text(msgspec.Struct, tag_field="type", tag="text"):
+    """Words."""
 
-    type: Literal["text"]
     text: str
+
+
+class ImageUrl(msgspec.Struct):
+    """The image itself, inside a URL."""
+
+    url: DataUrl
+    detail: str | None = None
+
+
+class Image(msgspec.Struct, tag_field="type", tag="image_url"):
+    """Something to look at."""
+
+    image_url: ImageUrl
 
 
 class Message(msgspec.Struct):
     """One message of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
+    content: str | list[Text | Image] | None = None
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
@@ -100,13 +113,12 @@ class Body(openai.Fields, kw_only=True):
     top_logprobs: openai.Top | None = None
 
 
-_IMAGES = "only text parts are supported: describe images in words"
 SUPPORT = Support(
     body=Body,
     notes=openai.NOTES
     | {
         "logprobs": "those of the sampled tokens, exactly",
-        "messages": "roles system, developer, user, assistant, tool; text",
+        "messages": f"roles system, developer, user, assistant, tool; text; {IMAGES}",
         "response_format": "`json_object` and `json_schema` hold the reply to a grammar: recorded as inexact",
         "parallel_tool_calls": "false ends a reply with the first call",
         "tool_choice": "`required` and a named function hold the reply to a grammar: recorded as inexact",
@@ -122,7 +134,8 @@ SUPPORT = Support(
         "audio": "only text is produced",
         "function_call": "use tool_choice",
         "functions": "use tools",
-        "messages[].content[].type": _IMAGES,
+        "messages[].content[].image_url.url": DATA_ALONE,
+        "messages[].content[].type": "text and image_url are supported: say other things in words",
         "modalities": "only text is produced: leave it out",
         "prediction": "leave it out",
         "tool_choice": "say none, auto, required or name a function",

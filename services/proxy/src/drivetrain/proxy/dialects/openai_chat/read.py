@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from drivetrain.proxy.dialects.openai import sampling_of
-from drivetrain.proxy.dialects.openai_chat.body import SUPPORT, Body, Message, NamedChoice
+from drivetrain.proxy.dialects.openai_chat.body import SUPPORT, Body, Image, Message, NamedChoice
 from drivetrain.proxy.dialects.reading import hints_of, parse, typed
 from drivetrain.proxy.engines.grammar import json_of
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.turns import Ask
+
+_SHOWING = ("user", "tool")
 
 
 def read(data: bytes) -> Ask:
@@ -42,6 +44,9 @@ def _check_messages(messages: Sequence[Message]) -> None:
             raise Refused(400, "a tool result needs an earlier message with tool_calls", param=f"messages[{index}]")
         if message.role == "tool" and not message.tool_call_id:
             raise Refused(400, "a tool result needs a tool_call_id", param=f"messages[{index}].tool_call_id")
+        if message.role not in _SHOWING and any(isinstance(part, Image) for part in message.content or ()):
+            words = f"a {message.role} message shows no images: show them in a user message"
+            raise Refused(400, words, param=f"messages[{index}].content")
         if message.role != "assistant" and message.content is None:
             raise Refused(400, f"a {message.role} message needs content", param=f"messages[{index}].content")
 
