@@ -15,7 +15,7 @@ from drivetrain.cli.commands.up import up
 from drivetrain.cli.demo.command import demo
 from drivetrain.cli.errors import CliError
 from drivetrain.common.bus.base import BusError
-from drivetrain.common.events import NewerVersion
+from drivetrain.common.events import InvalidEvent, NewerVersion
 
 app = typer.Typer(
     name="drivetrain",
@@ -53,7 +53,7 @@ def main() -> None:
         app()
     except CliError as error:
         _fail(error, error.status)
-    except (BusError, NewerVersion) as error:
+    except (BusError, InvalidEvent, NewerVersion) as error:
         _fail(error, 1)
 
 

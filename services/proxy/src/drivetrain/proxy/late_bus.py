@@ -59,6 +59,9 @@ class LateBus:
     def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         return self._connected.replay(stream, subject, since)
 
+    async def durables(self, stream: str) -> list[str]:
+        return await self._connected.durables(stream)
+
     async def close(self) -> None:
         if self._bus is not None:
             await self._bus.close()

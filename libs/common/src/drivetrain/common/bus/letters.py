@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from drivetrain.common.bus.base import Stored
 from drivetrain.common.events import DeadLetter, Event, InvalidEvent, NewerVersion, decode, event_type
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.common.telemetry.metrics import Metrics
 from drivetrain.common.telemetry.traces import HEADER, current_traceparent
 
+LEFT_OUT = Metrics("bus").counter("replay_left_out", "Stored messages that could not be read again", ["family"])
 log = get_logger("bus")
 
 
@@ -25,8 +27,14 @@ def readable(subject: str, payload: bytes, sequence: int, headers: dict[str, str
     try:
         return Stored(read(subject, payload), subject, sequence, headers)
     except (InvalidEvent, NewerVersion) as error:
-        log.warning("left out of a replay", subject=subject, sequence=sequence, reason=str(error))
+        left_out(subject, sequence, error)
         return None
+
+
+def left_out(subject: str, sequence: int, error: Exception) -> None:
+    """Say and count that a replay goes on without a stored message."""
+    LEFT_OUT.labels(subject.partition(".")[0]).inc()
+    log.warning("left out of a replay", subject=subject, sequence=sequence, reason=str(error))
 
 
 def letter(

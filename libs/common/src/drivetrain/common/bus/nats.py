@@ -27,12 +27,15 @@ from drivetrain.common.bus.letters import letter, read, with_trace
 from drivetrain.common.bus.pull import NatsSubscription
 from drivetrain.common.bus.reading import last, replay
 from drivetrain.common.bus.streams import OBJECTS, STREAMS, StreamSpec
-from drivetrain.common.events import DeadLetter, Event, encode
+from drivetrain.common.events import DeadLetter, Event, InvalidEvent, encode
 from drivetrain.common.settings import BusSettings
 from drivetrain.common.telemetry.logs import get_logger
 
 STORED_ALREADY = 10071
 OBJECT_HEADER = "Drivetrain-Object"
+OBJECT_S = 30.0
+"""Longest wait for a large payload."""
+
 HEADROOM = 16 * 1024
 """Bytes of the server's message limit that are left to subject and headers."""
 
@@ -151,14 +154,18 @@ class NatsBus:
         """The event's bytes: the message's own, or those of the object that it refers to.
 
         Raises:
-            BusError: the object cannot be read.
+            InvalidEvent: the object is gone: nobody will read this event again.
+            BusError: the object cannot be read now.
         """
         name = headers.get(OBJECT_HEADER)
         if name is None:
             return data
         try:
-            store = await self.js.object_store(OBJECTS)
-            return (await store.get(name)).data or b""
+            async with asyncio.timeout(OBJECT_S):
+                store = await self.js.object_store(OBJECTS)
+                return (await store.get(name)).data or b""
+        except NotFoundError as error:
+            raise InvalidEvent(f"the object {name} in {OBJECTS}, which holds it, is gone") from error
         except (NatsError, TimeoutError) as error:
             raise BusError(f"{OBJECTS} did not give {name}: {error!r}") from error
 

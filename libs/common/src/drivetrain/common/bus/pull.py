@@ -30,18 +30,19 @@ GRACE_S = 1.0
 class NatsDelivery:
     """See `Delivery` for the contract."""
 
-    def __init__(self, bus: "NatsBus", consumer: Consumer, message: Msg, payload: bytes) -> None:
+    def __init__(self, bus: "NatsBus", consumer: Consumer, message: Msg) -> None:
         self._bus = bus
         self._consumer = consumer
         self._message = message
-        self._payload = payload
+        self._payload = message.data
         self.subject = message.subject
         self.headers: Mapping[str, str] = dict(message.headers or {})
         self.sequence = int(message.metadata.sequence.stream)
         self.attempt = int(message.metadata.num_delivered)
         self.event: Event
 
-    def decode(self) -> None:
+    async def decode(self) -> None:
+        self._payload = await self._bus.payload_of(self._payload, self.headers)
         self.event = read(self.subject, self._payload)
 
     async def ack(self) -> None:
@@ -144,10 +145,9 @@ class NatsSubscription:
             self._outstanding = 0
             return
         self._outstanding = max(0, self._outstanding - 1)
-        payload = await self._bus.payload_of(message.data, message.headers or {})
-        delivery = NatsDelivery(self._bus, self._consumer, message, payload)
+        delivery = NatsDelivery(self._bus, self._consumer, message)
         try:
-            delivery.decode()
+            await delivery.decode()
         except InvalidEvent as error:
             await delivery.dead(str(error))
             return

@@ -10,7 +10,8 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from drivetrain.common.bus.base import BusError, Stored
-from drivetrain.common.bus.letters import read, readable
+from drivetrain.common.bus.letters import left_out, read, readable
+from drivetrain.common.events import InvalidEvent
 
 if TYPE_CHECKING:
     from drivetrain.common.bus.nats import NatsBus
@@ -40,11 +41,16 @@ async def replay(bus: "NatsBus", stream: str, subject: str, since: float) -> Asy
     bounds = {"batch": BATCH, "max_bytes": BATCH_BYTES, "next_by_subj": subject}
     while batch := await _batch(bus, stream, {**bounds, **start}):
         for message in batch:
-            headers, payload = await _content(bus, message)
+            headers = dict(message.headers or {})
             sequence = int(headers["Nats-Sequence"])
             if sequence > end:
                 return
             start = {"seq": sequence + 1}
+            try:
+                payload = await bus.payload_of(message.data, headers)
+            except InvalidEvent as error:
+                left_out(headers["Nats-Subject"], sequence, error)
+                continue
             if stored := readable(headers["Nats-Subject"], payload, sequence, headers):
                 yield stored
 
