@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.proxy.api.http import EventStream
+from drivetrain.proxy.api.http import CallerLeft, EventStream, while_connected
 
 
 class Caller:
@@ -52,9 +52,30 @@ async def test_what_was_opened_is_closed_whenever_the_caller_leaves(leaves_at: s
 
 async def test_it_is_closed_too_when_the_server_stops_before_the_first_byte() -> None:
     caller, opened = Caller("never"), Opened()
-    serving = asyncio.ensure_future(EventStream(opened.parts(), opened.close)({}, caller.receive, caller.send))
+
+    async def stalled(message: Any) -> None:
+        await asyncio.Event().wait()
+
+    serving = asyncio.ensure_future(EventStream(opened.parts(), opened.close)({}, caller.receive, stalled))
     await asyncio.sleep(0)
     serving.cancel()
     await asyncio.wait((serving,))
     assert serving.cancelled()
     assert opened.closed == 1
+
+
+async def test_work_for_a_caller_who_leaves_ends_and_its_task_goes_on() -> None:
+    caller, ended = Caller("start"), []
+
+    async def work() -> None:
+        try:
+            await caller.send({"type": "http.response.start"})
+        finally:
+            ended.append("work")
+
+    with pytest.raises(CallerLeft):
+        await while_connected(caller.receive, work())
+    task = asyncio.current_task()
+    assert (ended, task and task.cancelling()) == (["work"], 0)
+    async with asyncio.timeout(5):
+        await asyncio.sleep(0)

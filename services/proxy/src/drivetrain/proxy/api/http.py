@@ -22,20 +22,24 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     Raises:
         CallerLeft: after the work has ended its cancellation.
     """
-    working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_left(receive))
-    try:
-        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return await working
-        working.cancel()
-        await asyncio.wait((working,))
-        raise CallerLeft
-    finally:
-        watching.cancel()
-        if not working.done():
+    working = asyncio.current_task()
+    assert working is not None
+    before, watching = working.cancelling(), asyncio.ensure_future(_left(receive))
+
+    def leave(watched: "asyncio.Future[None]") -> None:
+        if not watched.cancelled():
             working.cancel()
-            await asyncio.wait((working,))
+
+    watching.add_done_callback(leave)
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        if watching.done() and working.uncancel() <= before:
+            raise CallerLeft from error
+        raise
+    finally:
+        watching.remove_done_callback(leave)
+        watching.cancel()
 
 
 def json_response(document: Mapping[str, Any], status: int = 200) -> Response:

@@ -21,9 +21,11 @@ async def opened(replies: Sequence[Reply]) -> list[Opened]:
     Raises:
         Refused: as the gateway does.
     """
+    if len(replies) == 1:  # needs no task of its own
+        return [_opens(await anext(replies[0]))]
     first = [asyncio.ensure_future(anext(reply)) for reply in replies]
     try:
-        return [part for part in await asyncio.gather(*first) if isinstance(part, Opened)]
+        return [_opens(part) for part in await asyncio.gather(*first)]
     except BaseException:
         for task in first:
             task.cancel()
@@ -122,6 +124,11 @@ async def _pump(index: int, reply: Reply, queue: "asyncio.Queue[tuple[int, Part]
             await queue.put(None)
         except EngineBroke as error:
             await queue.put(error)
+
+
+def _opens(part: Opened | Part) -> Opened:
+    assert isinstance(part, Opened)
+    return part
 
 
 def _follows(part: Opened | Part) -> Part:
