@@ -389,3 +389,28 @@ async def test_the_durable_consumers_of_a_stream_are_known_by_name(bus: Bus, pol
     async with bus.consume(reader(policy)):
         assert f"c-{policy}" in await bus.durables("SCORES")
         assert f"c-{policy}" not in await bus.durables("DEAD")
+
+
+async def test_reads_at_the_same_time_each_get_their_own_and_what_is_broken_is_left_out(bus: Bus, policy: str) -> None:
+    for session in ("s1", "s2", "s3"):
+        await bus.publish(score(policy, "b", session))
+        await bus.publish(score(policy, "a", session))
+    await store_raw(bus, "SCORES", f"turn.scored.0.{policy}.s2.bad.rules.1", b"\x81\xa1v\x01")
+    of = f"turn.scored.0.{policy}"
+    asked = [f"{of}.s1.*.*.*", f"{of}.s2.>", f"{of}.s2.a.rules.1", f"{of}.nobody.>", f"{of}.>", f"{of}.s1.*.*.*"]
+    found = await asyncio.gather(*(bus.last("SCORES", subject) for subject in asked))
+    turns = [[(s.event.session, s.event.turn) for s in each if isinstance(s.event, TurnScored)] for each in found]
+    both = [[(session, turn) for turn in "ba"] for session in ("s1", "s2", "s3")]
+    assert turns == [both[0], both[1], [("s2", "a")], [], [*both[0], *both[1], *both[2]], both[0]]
+    assert found[0] is not found[5]
+
+
+async def test_a_session_of_any_length_is_read_whole_and_so_is_who_asks_beside_it(bus: Bus, policy: str) -> None:
+    for start in range(0, 1100, 220):
+        await asyncio.gather(*(bus.publish(score(policy, f"t{start + n}", "long")) for n in range(220)))
+    await bus.publish(score(policy, "a", "short"))
+    subjects = [f"turn.scored.0.{policy}.{session}.>" for session in ("long", "short")]
+    many, few = await asyncio.gather(*(bus.last("SCORES", subject) for subject in subjects))
+    assert len({stored.subject for stored in many}) == len(many) == 1100
+    assert [stored.sequence for stored in many] == sorted(stored.sequence for stored in many)
+    assert len(few) == 1

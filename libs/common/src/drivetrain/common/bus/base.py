@@ -44,8 +44,9 @@ class Delivery(Protocol):
     @property
     def headers(self) -> Mapping[str, str]: ...
 
-    async def ack(self) -> None:
-        """Done: the result is stored. Waits for the server's confirmation; without one the message comes again."""
+    async def ack(self, *, confirm: bool = True) -> None:
+        """Done: the result is stored. Waits for the server's confirmation, unless told not to; without one the message
+        comes again."""
 
     async def nak(self) -> None:
         """Not done: deliver again at once, to any replica."""
@@ -108,8 +109,14 @@ class Bus(Protocol):
         ...
 
     async def last(self, stream: str, subject: str) -> list[Stored]:
-        """The last event of every subject that matches (wildcards allowed), in stream order, at most 1,024. Not
-        read-your-writes on a cluster: a caller that misses an event asks `get` for it."""
+        """The last event of every subject that matches (wildcards allowed), in stream order. What
+        this code can never read is left out. Not read-your-writes on a cluster: a caller that misses an event asks
+        `get` for it.
+
+        Raises:
+            NewerVersion: an event of a newer schema is among them.
+            BusError: the bus is away.
+        """
 
     async def get(self, stream: str, subject: str) -> Stored | None:
         """The last event of one subject, or the newest of all that match (wildcards allowed), from the leader."""

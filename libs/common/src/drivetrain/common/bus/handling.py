@@ -117,4 +117,5 @@ async def _handle_one(delivery: Delivery, handler: Handler) -> None:
     except Unprocessable as error:
         await delivery.dead(str(error))
         return
-    await delivery.ack()
+    # If this ack is lost the message comes again, and its result is found stored: not worth a round trip each.
+    await delivery.ack(confirm=False)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from drivetrain.common.bus.base import BusError, Consumer, Delivery, Stored
-from drivetrain.common.bus.letters import letter, read, readable, with_trace
+from drivetrain.common.bus.letters import left_out, letter, read, readable, with_trace
 from drivetrain.common.bus.streams import STREAMS
 from drivetrain.common.events import DeadLetter, Event, InvalidEvent, encode
 
@@ -66,7 +66,8 @@ class MemoryBus:
     async def last(self, stream: str, subject: str) -> list[Stored]:
         latest = {r.subject: r for r in self.streams[stream] if matches(r.subject, subject)}
         ordered = sorted(latest.values(), key=lambda record: record.sequence)
-        return [Stored(read(r.subject, r.payload), r.subject, r.sequence, r.headers) for r in ordered]
+        found = (_stored(record) for record in ordered)
+        return [stored for stored in found if stored is not None]
 
     async def get(self, stream: str, subject: str) -> Stored | None:
         found = await self.last(stream, subject)
@@ -97,7 +98,7 @@ class MemoryDelivery:
         self.attempt = state.attempts[record.sequence]
         self.event: Event = read(record.subject, record.payload)
 
-    async def ack(self) -> None:
+    async def ack(self, *, confirm: bool = True) -> None:
         self._state.unacked.pop(self.sequence, None)
         self._state.done.add(self.sequence)
 
@@ -192,6 +193,14 @@ def matches(subject: str, pattern: str) -> bool:
         if position >= len(tokens) or token not in ("*", tokens[position]):
             return False
     return len(tokens) == len(wanted)
+
+
+def _stored(record: _Record) -> Stored | None:
+    try:
+        return Stored(read(record.subject, record.payload), record.subject, record.sequence, record.headers)
+    except InvalidEvent as error:
+        left_out(record.subject, record.sequence, error)
+        return None
 
 
 def _letter(consumer: Consumer, record: _Record, reason: str) -> DeadLetter:

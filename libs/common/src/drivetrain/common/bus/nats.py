@@ -25,8 +25,9 @@ from nats.js.errors import APIError, NotFoundError
 from drivetrain.common.bus.base import BusError, Consumer, Stored
 from drivetrain.common.bus.letters import letter, read, with_trace
 from drivetrain.common.bus.pull import NatsSubscription
-from drivetrain.common.bus.reading import last, replay
+from drivetrain.common.bus.reading import replay
 from drivetrain.common.bus.streams import OBJECTS, STREAMS, StreamSpec
+from drivetrain.common.bus.together import Together
 from drivetrain.common.events import DeadLetter, Event, InvalidEvent, encode
 from drivetrain.common.settings import BusSettings
 from drivetrain.common.telemetry.logs import get_logger
@@ -71,6 +72,7 @@ class NatsBus:
         self.client = client
         self.shards = shards
         self.js: JetStreamContext = client.jetstream(timeout=10)
+        self._reads = Together(self)
 
     async def create_streams(self) -> None:
         """Create what is missing; what exists stays as it is."""
@@ -121,7 +123,7 @@ class NatsBus:
             await listener.unsubscribe()
 
     async def last(self, stream: str, subject: str) -> list[Stored]:
-        return await last(self, stream, subject)
+        return await self._reads.last(stream, subject)
 
     async def get(self, stream: str, subject: str) -> Stored | None:
         try:

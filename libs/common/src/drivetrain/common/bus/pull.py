@@ -45,9 +45,9 @@ class NatsDelivery:
         self._payload = await self._bus.payload_of(self._payload, self.headers)
         self.event = read(self.subject, self._payload)
 
-    async def ack(self) -> None:
+    async def ack(self, *, confirm: bool = True) -> None:
         try:
-            await self._message.ack_sync(timeout=10)
+            await (self._message.ack_sync(timeout=10) if confirm else self._message.ack())
         except (NatsError, TimeoutError) as error:
             # Nothing is lost: the message comes again, and its result is found stored.
             log.warning("ack not confirmed", subject=self.subject, consumer=self._consumer.durable, reason=repr(error))
