@@ -14,8 +14,10 @@ from drivetrain.trainer.advantages import METHODS, Weights
 from drivetrain.trainer.learner import Interrupted, Learner, Recipe
 from drivetrain.trainer.losses import objective
 from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, load_policy, load_tokenizer
-from drivetrain.trainer.rows import Item, micro_batches, rows_of
+from drivetrain.trainer.packing import packs_of
 from drivetrain.trainer.samples import Sample
+from drivetrain.trainer.scoring import Wanted
+from drivetrain.trainer.tree import Item, tree_of
 
 RECIPE = Recipe(
     method=METHODS["combine"],
@@ -69,29 +71,28 @@ def test_a_base_teacher_says_the_same_after_the_policy_has_moved(model_folder: P
     learner = learner_of(policy, replace(RECIPE, method=METHODS["opd"], base_teacher=True), lr=1e-2)
     learner.step([hinted], version=0)
     with torch.no_grad():
-        [rows] = micro_batches(rows_of([Item(hinted.prompt_ids, hinted.response_ids)]), 1000)
-        now = policy.scorer(rows).logprobs[0].tolist()
+        now = policy.scorer(tree_of({0: Item(hinted.prompt_ids, hinted.response_ids)})).logprobs[0].tolist()
     assert now != pytest.approx(list(hinted.logprobs), abs=0.05)
     expected = sum(b - n for b, n in zip(base, now, strict=True)) / 3
     assert learner.step([hinted], version=1).metrics["advantage_mean"] == pytest.approx(expected, abs=1e-3)
 
 
-def test_packed_and_padded_logprobs_equal_the_plain_models(model_folder: Path) -> None:
+def test_packed_logprobs_equal_the_plain_models(model_folder: Path) -> None:
     first = Item((3, 4, 5), (6, 7), temperature=0.7)
     second = Item((3, 4, 5, 6, 7, 8), (9,), temperature=1.0)
     lone = Item((11,), (12, 13, 14, 15, 16, 17, 18), temperature=2.0)
     policy = policy_of(model_folder)
     found: dict[int, list[float]] = {}
-    for rows in micro_batches(rows_of([first, second, lone]), max_tokens=64):
+    for pack in packs_of({0: first, 1: second, 2: lone}, budget=14):
         with torch.no_grad():
-            found |= {i: values.tolist() for i, values in policy.scorer(rows).logprobs.items()}
+            found |= {i: values.tolist() for i, values in policy.scorer(tree_of(pack)).logprobs.items()}
     for number, item in enumerate((first, second, lone)):
         assert found[number] == pytest.approx(logprobs(model_folder, item), abs=1e-4)
 
 
 def test_entropy_is_that_of_the_distributions(model_folder: Path) -> None:
     policy = policy_of(model_folder)
-    scored = policy.scorer(rows_of([Item((3, 4), (5,))]), entropy=True)
+    scored = policy.scorer(tree_of({0: Item((3, 4), (5,))}), Wanted(entropy=True))
     with torch.no_grad():
         spread = policy.causal(torch.tensor([[3, 4]])).logits[0, -1].float().softmax(-1)
     assert scored.entropy == pytest.approx(float(-(spread * spread.log()).sum()), rel=1e-4)
@@ -105,8 +106,8 @@ def test_a_step_moves_the_replies_the_way_the_vote_says(model_folder: Path, rewa
     learner = learner_of(policy)
     for _ in range(3):
         learner.step(batch, version=0)
-    [rows] = micro_batches(rows_of([Item(s.prompt_ids, s.response_ids) for s in batch]), 1000)
-    after = sum(float(v.detach().sum()) for v in policy.scorer(rows).logprobs.values())
+    tree = tree_of({n: Item(s.prompt_ids, s.response_ids) for n, s in enumerate(batch)})
+    after = sum(float(v.detach().sum()) for v in policy.scorer(tree).logprobs.values())
     before = sum(sum(s.logprobs) for s in batch)
     assert (after - before) * reward > 0
 
@@ -119,8 +120,7 @@ def test_a_step_towards_the_teacher_makes_its_favourites_likelier(model_folder: 
     step = learner_of(policy, recipe).step([hinted], version=0)
     expected = [t - o for t, o in zip(teacher, hinted.logprobs, strict=True)]
     assert step.metrics["advantage_mean"] == pytest.approx(sum(expected) / 3, abs=1e-4)
-    [rows] = micro_batches(rows_of([Item(hinted.prompt_ids, hinted.response_ids)]), 1000)
-    after = policy.scorer(rows).logprobs[0].tolist()
+    after = policy.scorer(tree_of({0: Item(hinted.prompt_ids, hinted.response_ids)})).logprobs[0].tolist()
     moved = sum(a * (n - o) for a, n, o in zip(expected, after, hinted.logprobs, strict=True))
     assert moved > 0
 
@@ -170,7 +170,7 @@ def test_the_lora_reference_is_the_model_without_its_adapter(model_folder: Path)
     learner.step(batch, version=0)
     assert learner.step(batch, version=1).metrics["kl_reference"] > 0
     with policy.reference() as reference, torch.no_grad():
-        base = reference(rows_of([Item(batch[0].prompt_ids, batch[0].response_ids)])).logprobs[0].tolist()
+        base = reference(tree_of({0: Item(batch[0].prompt_ids, batch[0].response_ids)})).logprobs[0].tolist()
     assert base == pytest.approx(batch[0].logprobs, abs=1e-4)
 
 

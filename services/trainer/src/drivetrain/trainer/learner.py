@@ -12,9 +12,10 @@ from torch import Tensor
 from drivetrain.trainer.advantages import Method, Signals, Weights
 from drivetrain.trainer.figures import Sums, figures, observe, timed
 from drivetrain.trainer.losses import Objective, TokenLosses, Tokens, token_losses
-from drivetrain.trainer.rows import Item, micro_batches, rows_of
+from drivetrain.trainer.packing import packs_of
 from drivetrain.trainer.samples import Sample
-from drivetrain.trainer.scoring import Scorer
+from drivetrain.trainer.scoring import Scorer, Wanted
+from drivetrain.trainer.tree import Item, tree_of
 
 
 class Policy(Protocol):
@@ -117,14 +118,14 @@ class Learner:
         if self.recipe.kl == 0:
             return {}
         with self.policy.reference() as scorer:
-            return self._score(scorer, dict(enumerate(_items(batch))))
+            return self._score(scorer, _items(batch))
 
     @torch.no_grad()
     def _score(self, scorer: Scorer, items: Mapping[int, Item]) -> dict[int, Tensor]:
-        numbers, scores = list(items), {}
-        for rows in micro_batches(rows_of(list(items.values())), self.recipe.micro_batch_tokens):
+        scores: dict[int, Tensor] = {}
+        for pack in packs_of(items, self.recipe.micro_batch_tokens, scorer.branches):
             self._go_on()
-            scores.update({numbers[i]: logprobs for i, logprobs in scorer(rows).logprobs.items()})
+            scores |= scorer(tree_of(pack)).logprobs
         return scores
 
     def _gradients(
@@ -134,10 +135,12 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
         sums, loss = Sums(), 0.0
         trainable = sum(sample.trainable_tokens for sample in batch)
-        for rows in micro_batches(rows_of(_items(batch)), self.recipe.micro_batch_tokens):
+        scorer = self.policy.scorer
+        for pack in packs_of(_items(batch), self.recipe.micro_batch_tokens, scorer.branches):
             self._go_on()
-            scored = self.policy.scorer(rows, entropy=True)
-            sums.add(entropy=scored.entropy or 0.0, computed=sum(len(row.ids) for row in rows))
+            tree = tree_of(pack)
+            scored = scorer(tree, Wanted(entropy=True))
+            sums.add(entropy=scored.entropy or 0.0, computed=len(tree))
             terms = [
                 self._terms(batch[i], logp, teacher.get(i), reference.get(i), version, sums)
                 for i, logp in scored.logprobs.items()
@@ -173,5 +176,5 @@ class Learner:
         return norm, skipped
 
 
-def _items(batch: Sequence[Sample]) -> list[Item]:
-    return [Item(sample.prompt_ids, sample.response_ids, sample.temperature) for sample in batch]
+def _items(batch: Sequence[Sample]) -> dict[int, Item]:
+    return {n: Item(sample.prompt_ids, sample.response_ids, sample.temperature) for n, sample in enumerate(batch)}

@@ -1,5 +1,6 @@
 """The model in training: loading it, full weights or a LoRA adapter, its frozen reference, and its weights by name."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -10,10 +11,16 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from drivetrain.trainer.rows import Item, rows_of
+from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.trainer.attention import NAME
 from drivetrain.trainer.scoring import Scorer, sequence_logprobs
+from drivetrain.trainer.tree import Item, tree_of
 
 HEAD_TOLERANCE = 0.1
+TREE_TOLERANCE = 0.02
+"""Nats; what float32 rounding on a GPU may come to, and far less than a token that is seen or not makes."""
+
+log = get_logger("trainer")
 
 
 class BadModel(ValueError):
@@ -66,8 +73,47 @@ def load_causal_lm(model: str, dtype: torch.dtype, device: str = "cpu") -> nn.Mo
         raise BadModel(f"model {model} cannot be loaded ({error}): give a folder or name of a causal LM") from error
     if info["missing_keys"]:
         raise BadModel(f"model {model} lacks the weights {sorted(info['missing_keys'])[:3]}: its files are incomplete")
-    network: nn.Module = loaded.to(device)
-    return network.eval()
+    network: nn.Module = loaded.to(device).eval()
+    _check_head(network, model)
+    read_trees(network)
+    return network
+
+
+@torch.no_grad()
+def _check_head(network: nn.Module, name: str) -> None:
+    """The scorer applies the output layer itself: that must be all that the model does to its hidden states."""
+    ids = (1, 2, 3, 4)
+    ours = Scorer(network)(tree_of({0: Item(ids[:1], ids[1:])})).logprobs[0].tolist()
+    if _apart(ours, sequence_logprobs(network, ids)) > HEAD_TOLERANCE:
+        raise BadModel(f"the output head of {name} scales or caps its logits, which this trainer does not support")
+
+
+@torch.no_grad()
+def read_trees(network: Any) -> bool:
+    """Let the model attend over token trees, if it then gives what it gives for each line alone; says whether."""
+    lines = {number: Item((1, 2), (3, 4 + number, 5, 6)) for number in range(3)}
+    alone = [sequence_logprobs(network, item.ids.tolist())[1:] for item in lines.values()]
+    usual = network.config._attn_implementation
+    try:
+        if getattr(network.config, "attention_chunk_size", None):
+            raise ValueError("its attention is cut into chunks")
+        network.set_attn_implementation(NAME)
+        if network.config._attn_implementation != NAME:
+            raise ValueError("its attention is its own")
+        together = Scorer(network)(tree_of(lines)).logprobs
+        found = max(_apart(together[number].tolist(), alone[number]) for number in lines)
+    except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
+        log.info("the model reads no trees", why=str(error))
+        found = math.inf
+    if found <= TREE_TOLERANCE:
+        return True
+    network.set_attn_implementation(usual)
+    log.warning("the model is trained line by line: its layers do more than attend to ancestors", apart=found)
+    return False
+
+
+def _apart(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return max(abs(a - b) for a, b in zip(ours, theirs, strict=True))
 
 
 class CausalPolicy:
@@ -157,15 +203,4 @@ def load_policy(
     else:
         reference = load_causal_lm(model, dtype, device).requires_grad_(False) if anchored else network
         policy = CausalPolicy(network, reference, autocast)
-    _check_head(policy, model)
     return policy
-
-
-@torch.no_grad()
-def _check_head(policy: CausalPolicy, model: str) -> None:
-    """The scorer applies the output layer itself: that must be all that the model does to its hidden states."""
-    ids = (1, 2, 3, 4)
-    [row] = rows_of([Item(ids[:1], ids[1:])])
-    ours, full = Scorer(policy.causal)([row]).logprobs[0].tolist(), sequence_logprobs(policy.causal, ids)
-    if max(abs(a - b) for a, b in zip(ours, full, strict=True)) > HEAD_TOLERANCE:
-        raise BadModel(f"the output head of {model} scales or caps its logits, which this trainer does not support")

@@ -1,57 +1,110 @@
-"""Log-probabilities of response tokens under a model, computing the vocabulary only where it is needed."""
+"""A causal language model as a function from token trees to log-probabilities of the responses in them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drivetrain.trainer.rows import Row
+from drivetrain.trainer.answers import Questions, answers
+from drivetrain.trainer.attention import NAME, Layout
+from drivetrain.trainer.tree import Tree
+
+GPU_BLOCK = 128
+"""FlexAttention's block: a length that is a multiple of it is compiled once."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """A model's log-probabilities at one item's T response positions, float32, at the item's temperature: of the
+    response, shape (T,), and of the candidate tokens `ids`, both of shape (T, K)."""
+
+    logprobs: Tensor
+    ids: Tensor
+    candidates: Tensor
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Per item of a micro-batch: log-probabilities of its response tokens, shape (T,), float32, at the item's
-    temperature. `entropy` is the sum over all its tokens' distributions in nats, None when not asked for."""
+    """Opinions by item. `entropy` is the sum over all their positions' distributions in nats, None if not asked for."""
 
-    logprobs: dict[int, Tensor]
+    items: dict[int, Opinion]
     entropy: float | None = None
+
+    @property
+    def logprobs(self) -> dict[int, Tensor]:
+        """Of the responses, by item."""
+        return {number: opinion.logprobs for number, opinion in self.items.items()}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to say beside the responses' log-probabilities: entropy; as candidates the `top` likeliest tokens, or those
+    given by item, shape (T, K) (an item that is not in there gets token 0)."""
+
+    entropy: bool = False
+    top: int = 0
+    candidates: Mapping[int, Tensor] | None = None
 
 
 class Scorer:
-    """A causal language model as a function from rows to log-probabilities.
-
-    `model` is a transformers causal LM. Rows are padded on the right: with causal attention no token sees padding.
-    """
+    """`model` is a transformers causal LM."""
 
     def __init__(self, model: nn.Module, autocast: torch.dtype | None = None) -> None:
         self._decoder = model.get_decoder()  # type: ignore[operator]
         self._head = model.get_output_embeddings()  # type: ignore[operator]
+        self._config: Any = model.config
         self._device = next(model.parameters()).device
         self._autocast = autocast
 
-    def __call__(self, rows: Sequence[Row], entropy: bool = False) -> Scored:
-        """Log-probabilities of every span in the rows; carries gradients unless called under `torch.no_grad`."""
-        ids = _padded(rows).to(self._device)
-        at = _positions(rows).to(self._device)
+    @property
+    def branches(self) -> bool:
+        """Whether the model reads trees; else every tree must be a single line."""
+        return bool(self._config._attn_implementation == NAME)
+
+    def __call__(self, tree: Tree, wanted: Wanted = Wanted()) -> Scored:
+        """Opinions on every response in the tree; they carry gradients unless called under `torch.no_grad`."""
+        at = np.concatenate([response.at for response in tree.responses])
+        asked = Questions(*(tensor.to(self._device) for tensor in _questions(tree, wanted.candidates or {})))
         with self._precision():
-            hidden = self._decoder(input_ids=ids, use_cache=False).last_hidden_state
-            logits = self._head(hidden[at[0], at[1]]).float()
-        logits = logits / _temperatures(rows).to(self._device)[:, None]
-        total = logits.logsumexp(-1)
-        logprobs = logits.gather(-1, ids[at[0], at[1] + 1][:, None])[:, 0] - total
-        spans = [span for row in rows for span in row.spans]
-        pieces = logprobs.split([span.length for span in spans])
-        return Scored(
-            {span.item: piece for span, piece in zip(spans, pieces, strict=True)},
-            _entropy(logits.detach(), total.detach()) if entropy else None,
-        )
+            hidden = self._hidden(tree)[torch.from_numpy(at).to(self._device)]
+            found = answers(self._head, hidden, asked, wanted.top, wanted.entropy)
+        lengths = [len(response.targets) for response in tree.responses]
+        pieces = zip(*(torch.split(tensor, lengths) for tensor in found[:3]), strict=True)
+        opinions = {r.item: Opinion(*piece) for r, piece in zip(tree.responses, pieces, strict=True)}
+        return Scored(opinions, float(found.entropy.sum()) if wanted.entropy else None)
+
+    def _hidden(self, tree: Tree) -> Tensor:
+        """The decoder's outputs, shape (L, D)."""
+        padding = -len(tree) % GPU_BLOCK if self._device.type == "cuda" else 0
+        whole = tree.padded(padding) if padding else tree
+        ids = torch.from_numpy(whole.ids).to(self._device)[None]
+        shape: dict[str, Any] = {}
+        if self.branches:
+            depths = torch.from_numpy(whole.depths).to(self._device)[None]
+            shape = {"position_ids": depths, "tree": Layout(whole, self._device)}
+        hidden: Tensor = self._decoder(input_ids=ids, use_cache=False, **shape).last_hidden_state
+        return hidden[0]
 
     def _precision(self) -> AbstractContextManager[object]:
         if self._autocast is None:
             return nullcontext()
         return torch.autocast(self._device.type, dtype=self._autocast)
+
+
+def _questions(tree: Tree, candidates: Mapping[int, Tensor]) -> Questions:
+    width = next((ids.shape[1] for ids in candidates.values()), 0)
+    responses = tree.responses
+    return Questions(
+        torch.tensor([token for response in responses for token in response.targets]),
+        torch.tensor([response.temperature for response in responses for _ in response.targets]),
+        torch.cat(
+            [candidates.get(r.item, torch.zeros(len(r.targets), width, dtype=torch.long)).cpu() for r in responses]
+        ),
+    )
 
 
 def sequence_logprobs(model: nn.Module, ids: Sequence[int]) -> list[float]:
@@ -62,28 +115,3 @@ def sequence_logprobs(model: nn.Module, ids: Sequence[int]) -> list[float]:
         logits = model(input_ids=tokens, use_cache=False).logits[0, :-1].float()
     picked = logits.log_softmax(-1).gather(-1, tokens[0, 1:, None])[:, 0]
     return [float(value) for value in picked]
-
-
-def _padded(rows: Sequence[Row]) -> Tensor:
-    longest = max(len(row.ids) for row in rows)
-    return torch.tensor([[*row.ids, *[0] * (longest - len(row.ids))] for row in rows])
-
-
-def _positions(rows: Sequence[Row]) -> Tensor:
-    """Shape (2, N): row and column whose output predicts each response token."""
-    pairs = [
-        (number, column - 1)
-        for number, row in enumerate(rows)
-        for span in row.spans
-        for column in range(span.start, span.start + span.length)
-    ]
-    return torch.tensor(pairs).T
-
-
-def _temperatures(rows: Sequence[Row]) -> Tensor:
-    return torch.tensor([span.temperature for row in rows for span in row.spans for _ in range(span.length)])
-
-
-def _entropy(logits: Tensor, total: Tensor) -> float:
-    expected = torch.einsum("nv,nv->n", (logits - total[:, None]).exp(), logits)
-    return float((total - expected).sum())
