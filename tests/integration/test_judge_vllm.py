@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from drivetrain.judge.asking.asker import Asker
 from drivetrain.judge.endpoint import Endpoint
 from drivetrain.judge.settings import ModelSettings
 from drivetrain.judge.sources.base import Case
@@ -23,7 +24,7 @@ async def test_every_answer_under_guided_decoding_is_a_vote(vllm_server: VllmSer
         ({"role": "user", "content": "That is a list. Please write one plain sentence."},),
     )
     async with httpx.AsyncClient() as client:
-        opinion = await ModelJudge(settings, Endpoint(settings, client)).judge(case)
+        opinion = await ModelJudge(Asker(settings, Endpoint(settings, client))).judge(case)
     assert len(opinion.votes) >= 2
     assert {vote.value for vote in opinion.votes} <= {-1, 0, 1}
     assert all(vote.evidence for vote in opinion.votes)

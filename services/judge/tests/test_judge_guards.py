@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from drivetrain.common.events import Message
+from drivetrain.judge.asking.asker import Asker
 from drivetrain.judge.chain import Chain
 from drivetrain.judge.endpoint import Endpoint
 from drivetrain.judge.settings import ModelSettings
@@ -67,12 +68,12 @@ async def judged(after: Message) -> tuple[list[str], list[float]]:
         body: dict[str, Any] = json.loads(request.content)
         told.append(outside(body["messages"]))
         vote = 1 if told[-1] != told[0] or any(text in told[-1] for text in INJECTIONS) else -1
-        content = json.dumps({"vote": vote, "evidence": "seen", "hint": None})
+        content = json.dumps({"vote": vote, "evidence": "ok", "hint": None})
         return httpx.Response(200, json={"choices": [{"message": {"content": content}}]})
 
     settings = ModelSettings(enabled=True, url="http://judge/v1", model="m")
     async with httpx.AsyncClient(transport=httpx.MockTransport(obey)) as client:
-        opinion = await ModelJudge(settings, Endpoint(settings, client)).judge(Case(ASKED, REPLY, (after,)))
+        opinion = await ModelJudge(Asker(settings, Endpoint(settings, client))).judge(Case(ASKED, REPLY, (after,)))
     return told, [vote.value for vote in opinion.votes]
 
 

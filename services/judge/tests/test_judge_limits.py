@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from drivetrain.judge.limits.breaker import Breaker
 from drivetrain.judge.limits.budget import Budget, Window
-from drivetrain.judge.limits.cache import Cache
+from drivetrain.judge.limits.cache import LocalCache
 
 
 def test_a_window_makes_wait_until_enough_is_forgotten() -> None:
@@ -70,19 +70,19 @@ async def test_without_limits_nobody_waits() -> None:
             await Budget(None, None).reserve(10**9)
 
 
-def test_the_cache_forgets_what_was_asked_for_least_recently() -> None:
-    cache: Cache[int] = Cache(2)
+async def test_the_cache_forgets_what_was_asked_for_least_recently() -> None:
+    cache = LocalCache(2)
     for key in (b"a", b"b"):
-        cache.put(key, 1)
-    assert cache.get(b"a") == 1
-    cache.put(b"c", 1)
-    assert (cache.get(b"a"), cache.get(b"b"), cache.get(b"c")) == (1, None, 1)
+        await cache.put(key, b"1")
+    assert await cache.get(b"a") == b"1"
+    await cache.put(b"c", b"1")
+    assert [await cache.get(key) for key in (b"a", b"b", b"c")] == [b"1", None, b"1"]
 
 
-def test_a_cache_of_no_size_keeps_nothing() -> None:
-    cache: Cache[int] = Cache(0)
-    cache.put(b"a", 1)
-    assert cache.get(b"a") is None
+async def test_a_cache_of_no_size_keeps_nothing() -> None:
+    cache = LocalCache(0)
+    await cache.put(b"a", b"1")
+    assert await cache.get(b"a") is None
 
 
 async def test_the_breaker_shuts_after_failures_in_a_row_and_opens_when_a_probe_succeeds() -> None:

@@ -11,6 +11,7 @@ from drivetrain.common.events import TurnFollowed, TurnRecorded, TurnScored
 from drivetrain.common.events.turns import Sampling
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.judge.app import consumers, rules, serve
+from drivetrain.judge.asking.asker import Asker
 from drivetrain.judge.endpoint import Endpoint
 from drivetrain.judge.settings import JudgeSettings, ModelSettings
 from drivetrain.judge.sources.model import ModelJudge
@@ -70,9 +71,9 @@ async def test_turns_wait_in_the_stream_until_the_model_answers_again() -> None:
         asyncio.TaskGroup() as group,
         bus.consume(consumers(SETTINGS, 1)[0]) as watched,
     ):
-        life, endpoint = Lifecycle(group), Endpoint(SETTINGS.model, client)
+        life, asker = Lifecycle(group), Asker(SETTINGS.model, Endpoint(SETTINGS.model, client))
         life.started()
-        serve(life, SETTINGS, bus, [ModelJudge(SETTINGS.model, endpoint), *rules(SETTINGS)], endpoint.breaker)
+        serve(life, SETTINGS, bus, [ModelJudge(asker), *rules(SETTINGS)], asker)
         await model.refused.wait()
         while not life.unready():  # noqa: ASYNC110
             await asyncio.sleep(0.01)

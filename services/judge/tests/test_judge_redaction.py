@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.judge.asking.prompt import material
 from drivetrain.judge.redaction import redacted
 from drivetrain.judge.sources.base import Case
-from drivetrain.judge.sources.prompt import material
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nAAAABBBB\n-----END RSA PRIVATE KEY-----"
 SECRETS = [

@@ -49,17 +49,18 @@ class _Completion(msgspec.Struct):
 
 
 class Endpoint:
-    """See the module. `client` is the caller's to close; it carries no base URL and no credentials of its own."""
+    """See the module. `client` is the caller's to close; it carries no base URL and no credentials of its own. `budget`
+    is that of this process unless another is given."""
 
-    def __init__(self, settings: ModelSettings, client: httpx.AsyncClient) -> None:
+    def __init__(self, settings: ModelSettings, client: httpx.AsyncClient, budget: Budget | None = None) -> None:
         self._settings = settings
         self._client = client
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self._budget = Budget(settings.tokens_per_minute, settings.tokens_per_day)
+        self._budget = budget or Budget(settings.tokens_per_minute, settings.tokens_per_day)
         self.breaker = Breaker(settings.breaker_failures, settings.breaker_wait_s, self._probe)
 
-    async def complete(self, messages: list[dict[str, str]], seed: int, schema: dict[str, Any]) -> str:
-        """The text of an answer.
+    async def complete(self, messages: list[dict[str, str]], seed: int, schema: dict[str, Any], room: int) -> str:
+        """The text of an answer of at most `room` tokens.
 
         Raises:
             Unavailable: there was none in the tries that the settings allow, or the breaker is shut.
@@ -76,7 +77,7 @@ class Endpoint:
         async for attempt in retrying:
             with attempt:
                 async with self._slots:
-                    return await self._call(self._body(messages, seed, schema, settings.max_tokens))
+                    return await self._call(self._body(messages, seed, schema, room))
         raise AssertionError("a retry context ends with a result or an error")
 
     def _retry_after(self, error: Exception) -> bool | float:
@@ -97,7 +98,7 @@ class Endpoint:
             raise
         self.breaker.succeeded()
         if completion.usage is not None:
-            self._budget.spend(self._count(completion.usage) - reserved)
+            await self._budget.spend(self._count(completion.usage) - reserved)
         return completion.choices[0].message.content or ""
 
     async def _timed(self, body: dict[str, Any]) -> _Completion:
@@ -134,7 +135,7 @@ class Endpoint:
         except Unavailable:
             return False
         if completion.usage is not None:
-            self._budget.spend(self._count(completion.usage))
+            await self._budget.spend(self._count(completion.usage))
         return True
 
     def _body(self, messages: list[dict[str, str]], seed: int, schema: dict[str, Any], room: int) -> dict[str, Any]:

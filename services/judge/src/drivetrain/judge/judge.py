@@ -11,6 +11,7 @@ from drivetrain.common.events import Event, RolloutRef, Signal, TurnFollowed, Tu
 from drivetrain.judge import joins, rollouts
 from drivetrain.judge.chain import Chain, Judgement
 from drivetrain.judge.meters import Meters
+from drivetrain.judge.ranking.rankings import Rankings
 from drivetrain.judge.sessions import Session, Sessions
 from drivetrain.judge.sources.base import Case
 
@@ -20,7 +21,8 @@ class _NotYet(RuntimeError):
 
 
 class Judge:
-    """Handles deliveries of next states and signals. `clock` gives the time in seconds since the epoch."""
+    """Handles deliveries of next states and signals. `clock` gives the time in seconds since the epoch; `rankings` are
+    those of groups without a verifier, None if this judge makes none."""
 
     def __init__(
         self,
@@ -30,6 +32,7 @@ class Judge:
         meters: Meters,
         turn_wait_s: float,
         clock: Callable[[], float],
+        rankings: Rankings | None = None,
     ) -> None:
         self._name = name
         self._chain = chain
@@ -37,6 +40,7 @@ class Judge:
         self._meters = meters
         self._turn_wait_s = turn_wait_s
         self._clock = clock
+        self._rankings = rankings
 
     async def handle(self, delivery: Delivery) -> None:
         """Judge what a delivery brings and store the result; the caller acks afterwards.
@@ -71,12 +75,12 @@ class Judge:
         events: list[Event] = []
         if followed.kind != "superseded":
             events.append(await self._next_state(followed, session, signals))
-        return [*events, *await self._rollout(followed.rollout, session, signals)]
+        return [*events, *await self._told(followed.rollout, session, signals)]
 
     async def _next_state(self, followed: TurnFollowed, session: Session, signals: Sequence[Signal]) -> TurnScored:
         nameless = any(signal.kind == "feedback" and signal.turn is None for signal in signals)
         looks_back = self._chain.looks_back(joins.case_of(followed, signals))
-        turns = await self._kept(session) if nameless or looks_back else []
+        turns = await self.kept(session) if nameless or looks_back else []
         about = [signal for signal in signals if joins.concerns(signal, followed.turn, turns)]
         case = joins.in_session(joins.case_of(followed, about), followed.turn, turns)
         return await self._score(followed, followed.n, case, followed.n + 1, followed.trainable)
@@ -91,12 +95,12 @@ class Judge:
         """Every turn of the session that was recorded by now is scored again; one that comes later meets the outcome
         when its next state is judged."""
         session = Session.of(signal)
-        turns = await self._kept(session, fresh=True)
+        turns = await self.kept(session, fresh=True)
         signals = _with(signal, await self._signals(session, signal.rollout))
         meant = [turn for turn in joins.main_turns(turns) if joins.concerns(signal, turn.turn, turns)]
         told = meant if signal.value is not None else []
         scores = [await self._again(turn, turns, signal, signals) for turn in told]
-        return [*scores, *await self._rollout(signal.rollout, session, signals)]
+        return [*scores, *await self._told(signal.rollout, session, signals)]
 
     async def _again(
         self, turn: TurnRecorded, turns: Sequence[TurnRecorded], signal: Signal, signals: Sequence[Signal]
@@ -107,9 +111,16 @@ class Judge:
         case = joins.in_session(joins.case_of_turn(turn, followed, about), turn.turn, turns)
         return await self._score(turn, joins.revision_of(signal), case, len(followed), joins.trainable(turn))
 
-    async def _rollout(self, ref: RolloutRef | None, session: Session, signals: Sequence[Signal]) -> list[Event]:
-        """What a rollout came to, once its outcome is known."""
-        if ref is None or rollouts.outcome_of(signals, ref) is None:
+    async def rollout(self, ref: RolloutRef, session: Session) -> list[Event]:
+        """What a rollout came to, as far as it is known."""
+        return await self._told(ref, session, await self._signals(session, ref))
+
+    async def _told(self, ref: RolloutRef | None, session: Session, signals: Sequence[Signal]) -> list[Event]:
+        """What a rollout came to, once its outcome is known: the verifier's, or its place in its group."""
+        held = rollouts.outcome_of(signals, ref) if ref is not None else None
+        if ref is None or held is None:
+            return []
+        if held.value is None and self._rankings is not None and await self._rankings.awaited(session.policy, ref):
             return []
         turns = await self._sessions.turns(session, fresh=True)
         followed = await self._sessions.followed(session, fresh=True)
@@ -117,11 +128,15 @@ class Judge:
         return [scored] if scored is not None else []
 
     async def _signals(self, session: Session, ref: RolloutRef | None) -> list[Signal]:
-        """The signals of a session. A rollout's are asked of the leader: its outcome and its last turn come at about
-        the same time, and whichever is judged second must see the other."""
-        return await self._sessions.signals(session, fresh=ref is not None)
+        """The signals of a session, and what a ranking says of its rollout. A rollout's are asked of the leader: its
+        outcome and its last turn come at about the same time, and whichever is judged second must see the other."""
+        signals = await self._sessions.signals(session, fresh=ref is not None)
+        if ref is None or self._rankings is None or any(s.kind == "outcome" and s.value is not None for s in signals):
+            return signals
+        ranked = await self._rankings.outcome(session, ref)
+        return [*signals, ranked] if ranked is not None else signals
 
-    async def _kept(self, session: Session, *, fresh: bool = False) -> list[TurnRecorded]:
+    async def kept(self, session: Session, *, fresh: bool = False) -> list[TurnRecorded]:
         """The recorded turns of a session without the attempts that came to nothing."""
         turns = await self._sessions.turns(session, fresh=fresh)
         return joins.kept(turns, await self._sessions.followed(session, fresh=fresh)) if turns else []
@@ -135,7 +150,7 @@ class Judge:
             async for attempt in retrying:
                 with attempt:
                     session = Session.of(signal)
-                    turns = await (self._sessions.turns(session) if signal.turn else self._kept(session))
+                    turns = await (self._sessions.turns(session) if signal.turn else self.kept(session))
                     return _meant(signal, turns), turns
         except _NotYet as error:
             raise Unprocessable(f"{error}: it was not recorded, or is kept no more") from error

@@ -17,6 +17,7 @@ CALLS = _metrics.counter("model_calls", "Calls of the judge model by result", ["
 CALL_SECONDS = _metrics.histogram("model_call_seconds", "One call of the judge model")
 CACHED = _metrics.counter("model_cached", "Turns whose votes were known from the same question")
 UNPARSED = _metrics.counter("model_unparsed", "Answers of the judge model that are no vote")
+RANKINGS = _metrics.counter("rankings", "Groups without a verifier, by whether they were ranked", ["result"])
 TOKENS = _metrics.counter("model_tokens", "Tokens that the judge model used", ["kind"])
 SPEND = _metrics.counter("model_spend", "What those tokens cost, by the prices of the settings")
 DELAY = _metrics.histogram("delay_seconds", "From an event's own time to its stored score", ["kind"])

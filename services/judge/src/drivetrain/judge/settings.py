@@ -1,5 +1,6 @@
 """The judge's settings."""
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -8,7 +9,8 @@ from drivetrain.common.settings import Section, Settings
 
 
 class ModelSettings(Section):
-    """A judge model over an OpenAI-compatible endpoint. Off unless `enabled`. Limits are those of one replica."""
+    """A judge model over an OpenAI-compatible endpoint. Off unless `enabled`. Limits are those of one replica, but the
+    token budget and the cache hold for all replicas where `redis_url` is set."""
 
     enabled: bool = Field(False, description="ask a judge model beside the rules")
     url: str = Field("", description="base URL up to and with /v1")
@@ -32,6 +34,8 @@ class ModelSettings(Section):
     price_prompt: float = Field(0.0, ge=0, description="price of a million prompt tokens, for the metric of spend")
     price_completion: float = Field(0.0, ge=0, description="price of a million tokens answered")
     cache_size: int = Field(4096, ge=0, description="turns whose votes are kept, by a hash of all that was asked")
+    redis_url: SecretStr | None = Field(None, description="Redis: one budget and cache for all replicas")
+    cache_s: int = Field(86_400, ge=1, description="seconds for which Redis keeps answers")
     breaker_failures: int = Field(6, ge=1, le=1000, description="failed calls in a row after which nothing is pulled")
     breaker_wait_s: float = Field(1.0, gt=0, le=60, description="first wait between probes of it; doubles up to 60 s")
 
@@ -49,7 +53,7 @@ class ModelSettings(Section):
         return self
 
 
-SOURCES = ("feedback", "outcome", "environment", "model", "reaction")
+SOURCES = ("feedback", "outcome", "environment", "rubric", "model", "reaction")
 """Every source by name, strong to weak: the default precedence."""
 
 
@@ -71,6 +75,17 @@ class EnvironmentSettings(Section):
     )
 
 
+class RankingSettings(Section):
+    """Groups of rollouts without a verifier, ranked by one call of the judge model."""
+
+    enabled: bool = Field(False, description="rank groups whose task has no verifier")
+    wait_s: float = Field(
+        3600.0,
+        gt=0,
+        description="a group that lacks rollouts is ranked once its run went on for so long",
+    )
+
+
 class JudgeSettings(Settings):
     """Judges turns: consumes next states and signals, publishes scores."""
 
@@ -84,6 +99,8 @@ class JudgeSettings(Settings):
     outcome: OutcomeSettings = OutcomeSettings()
     environment: EnvironmentSettings = EnvironmentSettings()
     model: ModelSettings = ModelSettings()
+    rubrics: dict[str, Path] = Field({}, description="rubric files by policy")
+    ranking: RankingSettings = RankingSettings()
 
     @field_validator("precedence")
     @classmethod
@@ -98,4 +115,10 @@ class JudgeSettings(Settings):
     def _asked(self) -> "JudgeSettings":
         if self.model.enabled and "model" not in self.precedence:
             raise ValueError("model.enabled needs a place for model in precedence")
+        if (self.rubrics or self.ranking.enabled) and not self.model.enabled:
+            raise ValueError("rubrics and ranking.enabled ask the judge model: set model.enabled")
+        if self.rubrics and "rubric" not in self.precedence:
+            raise ValueError("rubrics need a place for rubric in precedence")
+        if self.ranking.enabled and "outcome" not in self.precedence:
+            raise ValueError("ranking.enabled needs a place for outcome in precedence: a place is an outcome")
         return self

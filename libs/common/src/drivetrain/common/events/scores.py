@@ -106,6 +106,7 @@ class GroupRanked(Event, frozen=True, kw_only=True):
     policy: str
     run: str
     group: str
+    group_size: int
     judge: str
     standings: list[Standing]
     detail: str = ""

@@ -57,11 +57,20 @@ class Budget:
     async def reserve(self, tokens: int) -> None:
         """Wait until a call of so many tokens may be made, and count them."""
         async with self._line:
-            while wait := max((window.wait(self._clock(), tokens) for window in self._windows), default=0.0):  # noqa: ASYNC110
+            while wait := await self._wait_for(tokens):  # noqa: ASYNC110
                 await asyncio.sleep(wait)
-            self.spend(tokens)
 
-    def spend(self, tokens: int) -> None:
+    async def spend(self, tokens: int) -> None:
         """Count tokens without waiting, or correct what was reserved by the difference."""
+        self._count(tokens)
+
+    async def _wait_for(self, tokens: int) -> float:
+        """Seconds to wait before asking again; 0 once the tokens are counted."""
+        wait = max((window.wait(self._clock(), tokens) for window in self._windows), default=0.0)
+        if not wait:
+            self._count(tokens)
+        return wait
+
+    def _count(self, tokens: int) -> None:
         for window in self._windows:
             window.spend(self._clock(), tokens)

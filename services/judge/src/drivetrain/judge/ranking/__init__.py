@@ -1,0 +1,1 @@
+"""Rollouts of a task without a verifier, ranked against each other when their group is complete."""
