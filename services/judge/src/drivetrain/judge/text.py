@@ -44,6 +44,11 @@ _CONTRACTIONS = (
     (re.compile(r"\b(ur)\b"), "your"),
     (re.compile(r"\bu\b"), "you"),
 )
+_UNMARKED = re.compile(
+    r"\b(?:can(?:no)?t|(?:do|does|did|is|was|are|were|has|have|had|could|would|should|need|must)nt|im|thats|whats|gimme"
+    r"|pls|plz|plese|ur|u)\b"
+)
+"""What contractions look for where there is no apostrophe. Most texts hold neither."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +109,9 @@ def spans_of_code(text: str) -> list[str]:
 def words_of(text: str) -> list[str]:
     """Lower-case words, contractions spelled out, punctuation gone."""
     plain = _DRAWN.sub(r"\1", text.lower()).replace("’", "'").replace("‘", "'")
-    for pattern, replacement in _CONTRACTIONS:
-        plain = pattern.sub(replacement, plain)
+    if "'" in plain or _UNMARKED.search(plain):
+        for pattern, replacement in _CONTRACTIONS:
+            plain = pattern.sub(replacement, plain)
     return _WORD.findall(plain)
 
 

@@ -14,7 +14,7 @@ from drivetrain.judge.reading.subject import content_words
 from drivetrain.judge.reading.verdict import emoji, verdict
 from drivetrain.judge.text import Clause, bounded, clauses_of
 
-__all__ = ["DIRECTIVE", "Cue", "Reading", "matches", "read"]
+__all__ = ["DIRECTIVE", "Cue", "Reading", "matches", "prepare", "read"]
 
 MOST_CLAUSES = 40
 MOST_EARLIER = 10
@@ -36,6 +36,12 @@ def read(text: str, earlier: Sequence[str] = (), reply: str = "") -> Reading:
     cues += emoji(text)
     moves_on = any(chinese.asks(c) if c.han else c.asks and content_words(c) - scene.known for c in clauses)
     return Reading(tuple(cues), tuple(clauses), verdict(cues, moves_on=moves_on))
+
+
+def prepare() -> None:
+    """Do what the first message would have to wait for."""
+    english.prepare()
+    chinese.prepare()
 
 
 def _cues(clause: Clause, scene: english.Scene, grounds: Grounds) -> list[Cue]:

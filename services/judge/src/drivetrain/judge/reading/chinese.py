@@ -30,6 +30,12 @@ LEAST = 5
 LONGEST = 120
 
 
+def prepare() -> None:
+    """Compile what every clause is held against, so that the first message does not wait for it."""
+    for phrase in (*ASIDES, *APPROVALS, *OBJECTIONS, *DOUBTS, *REQUESTS, *WISHES):
+        _compiled(phrase.pattern)
+
+
 def cues(clause: Clause) -> list[Cue]:
     """The cues of a clause. A question counts only if it doubts, objects, or asks for another form."""
     found, rest = _asides(_text(clause), clause)

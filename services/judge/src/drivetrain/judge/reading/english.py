@@ -24,6 +24,12 @@ class Scene:
         return cls(tuple(asked), frozenset(stem(word) for clause in asked for word in clause.words))
 
 
+def prepare() -> None:
+    """Compile what every clause is held against, so that the first message does not wait for it."""
+    for phrase in (*lexicon.IDIOMS, *lexicon.PHRASES):
+        compiled(phrase.pattern, phrase.value > 0)
+
+
 def cues(clause: Clause, scene: Scene) -> list[Cue]:
     """The cues of a clause."""
     if clause.asks and clause.start > 0 and clause.text in lexicon.TAGS:

@@ -1,6 +1,7 @@
 """Figures in a text: numbers, weekdays and parts of the day, each in one spelling."""
 
 import re
+from collections.abc import Sequence
 
 from drivetrain.judge.text import words_of
 
@@ -24,9 +25,10 @@ _HAN_NUMBER = re.compile(r"[零一二两三四五六七八九十百千]{1,6}(?=[
 _PART = re.compile("|".join(part for part in _PARTS if not part.isascii()))
 
 
-def figures(text: str) -> frozenset[str]:
-    """Numbers, weekdays and parts of the day in a lower-case text, each in one spelling."""
-    words = words_of(text)
+def figures(text: str, words: Sequence[str] | None = None) -> frozenset[str]:
+    """Numbers, weekdays and parts of the day in a lower-case text, each in one spelling; `words` are its words, where
+    they are known."""
+    words = words_of(text) if words is None else words
     found = {match.replace(",", "") for match in _DIGITS.findall(text)}
     found |= {table[word] for word in words if word.isascii() for table in (_NUMBERS, _DAYS, _PARTS) if word in table}
     found |= {_DAYS[day] for day in _WEEK.findall(text)}

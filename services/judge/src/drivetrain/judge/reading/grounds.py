@@ -64,13 +64,14 @@ class Grounds:
     def of(cls, asked: str, reply: str) -> "Grounds":
         """Grounds from the last message that was answered, and the answer."""
         asked, reply = bounded(asked, 4000).lower(), bounded(reply, 8000).lower()
+        words_asked, words_replied = words_of(asked), words_of(reply)
         return cls(
             asked,
             reply,
-            figures(asked),
-            figures(reply),
-            frozenset(map(stem, words_of(reply))),
-            frozenset(map(stem, words_of(asked))),
+            figures(asked, words_asked),
+            figures(reply, words_replied),
+            frozenset(map(stem, words_replied)),
+            frozenset(map(stem, words_asked)),
         )
 
     def cues(self, clause: Clause) -> list[Cue]:

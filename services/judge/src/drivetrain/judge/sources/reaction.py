@@ -2,7 +2,7 @@
 
 from drivetrain.common.events import Vote
 from drivetrain.judge.hints import directives_of
-from drivetrain.judge.reading import read
+from drivetrain.judge.reading import prepare, read
 from drivetrain.judge.sources.base import Case, Opinion, Source, quote
 from drivetrain.judge.text import content_text
 
@@ -11,6 +11,9 @@ class Reaction(Source):
     """Votes +1, -1, or 0 for a message that says nothing of the reply. An objection's directives are hints."""
 
     name = "reaction"
+
+    def __init__(self) -> None:
+        prepare()
 
     async def judge(self, case: Case) -> Opinion:
         if not case.said:

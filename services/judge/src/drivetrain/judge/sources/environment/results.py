@@ -16,18 +16,22 @@ LONGEST_LINE = 400
 EDGE = 6
 """Lines at the beginning and at the end of a result in which a harness puts its own words."""
 
-CODES: tuple[re.Pattern[str], ...] = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"\s*<returncode>\s*(-?\d{1,10})\s*</returncode>",
-        r"\s*<exit_?code>\s*(-?\d{1,10})\s*</exit_?code>",
-        r"\s*\[?(?:the |your )?(?:process|command|program|shell)?\s*(?:exited|finished|completed|failed|"
-        r"terminated|returned)"
-        r"(?: with)?(?: an?)?(?: exit)?(?: code| status)?[ :=]+(-?\d{1,10})\b",
-        r"\s*\[?\(?exit(?:ed)?[ _-]?(?:code|status|with(?: code| status)?)[ :=]+(-?\d{1,10})\b",
-        r"\s*\[?return[ _-]?code[ :=]+(-?\d{1,10})\b",
-        r"\s*\[?(?:退出码|退出代码|返回码|退出状态)\s*[:：=为是]?\s*(-?\d{1,10})\b",
+_CODE = re.compile(
+    r"\s*(?:"
+    + "|".join(
+        (
+            r"<returncode>\s*(-?\d{1,10})\s*</returncode>",
+            r"<exit_?code>\s*(-?\d{1,10})\s*</exit_?code>",
+            r"\[?(?:the |your )?(?:process|command|program|shell)?\s*(?:exited|finished|completed|failed|"
+            r"terminated|returned)"
+            r"(?: with)?(?: an?)?(?: exit)?(?: code| status)?[ :=]+(-?\d{1,10})\b",
+            r"\[?\(?exit(?:ed)?[ _-]?(?:code|status|with(?: code| status)?)[ :=]+(-?\d{1,10})\b",
+            r"\[?return[ _-]?code[ :=]+(-?\d{1,10})\b",
+            r"\[?(?:退出码|退出代码|返回码|退出状态)\s*[:：=为是]?\s*(-?\d{1,10})\b",
+        )
     )
+    + ")",
+    re.IGNORECASE,
 )
 """Lines with which harnesses tell how a command ended."""
 
@@ -110,19 +114,19 @@ def _of_text(text: str) -> Result:
     lines = text.split("\n")
     full = [index for index, line in enumerate(lines) if line.strip()]
     edges = {*full[:EDGE], *full[-EDGE:]}
-    codes = [
-        int(found[1]) for index in sorted(edges) for form in CODES if (found := form.match(lines[index][:LONGEST_LINE]))
-    ]
+    codes = {index: code for index in sorted(edges) if (code := _code(lines[index])) is not None}
     kept = [
         _LABEL.sub("", line, count=1) if index in edges else line
         for index, line in enumerate(lines)
-        if index not in edges or not (_OWN.fullmatch(line.strip()[:LONGEST_LINE]) or _tells_code(line))
+        if index not in edges or not (index in codes or _OWN.fullmatch(line.strip()[:LONGEST_LINE]))
     ]
-    return Result("\n".join(kept).strip("\n"), codes[-1] if codes else None)
+    return Result("\n".join(kept).strip("\n"), [*codes.values()][-1] if codes else None)
 
 
-def _tells_code(line: str) -> bool:
-    return any(form.match(line[:LONGEST_LINE]) for form in CODES)
+def _code(line: str) -> int | None:
+    """The exit code that a line tells."""
+    found = _CODE.match(line[:LONGEST_LINE])
+    return int(found[found.lastindex or 0]) if found else None
 
 
 def _text(value: Any) -> str:
