@@ -1,4 +1,4 @@
-"""One contract for all stores: a folder, a real S3 server, a real JetStream."""
+"""One contract for all stores: a folder, a real S3 server, a real JetStream, and the twin in memory that tests use."""
 
 import asyncio
 import os
@@ -10,12 +10,13 @@ import pytest
 
 from drivetrain.common.store.blobs import Blobs, open_blobs
 from drivetrain.common.store.errors import Absent
+from tests.stores import MemoryBlobs
 
 BIG = os.urandom(20 << 20)
 """More than one part of any store."""
 
 
-@pytest.fixture(params=["file", "s3", "nats"])
+@pytest.fixture(params=["memory", "file", "s3", "nats"])
 async def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Blobs]:
     name = f"contract-{uuid.uuid4().hex[:8]}"
     urls: dict[str, Callable[[], str]] = {
@@ -23,7 +24,7 @@ async def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         "s3": lambda: f"{request.getfixturevalue('s3_url')}/{name}",
         "nats": lambda: f"{request.getfixturevalue('nats_url')}/{name}",
     }
-    opened = open_blobs(urls[request.param](), timeout_s=20)
+    opened: Blobs = MemoryBlobs() if request.param == "memory" else open_blobs(urls[request.param](), timeout_s=20)
     yield opened
     await opened.close()
 

@@ -7,23 +7,17 @@ written into a hidden folder beside it and appears by one rename, manifest inclu
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from drivetrain.common.store.errors import BadCheckpoint, MissingShard, NoCheckpoint, NoSpace, WrongChecksum
+
 MANIFEST = "manifest.json"
 CHUNK = 1 << 22
-
-
-class NoSpace(OSError):
-    """The disk cannot hold the checkpoint; the message tells how much is missing and where."""
-
-
-class BadCheckpoint(ValueError):
-    """A checkpoint that cannot be used: a file is missing, or its bytes are not what the manifest says."""
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -42,7 +36,8 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint is. `parent` is the version it was trained from; 0 is the base model's folder."""
+    """What a checkpoint is. `parent` is the version it was trained from; 0 is the base model's folder. `trained` are
+    the lowest and the highest sequence number, in the SCORES stream, of what was trained since the parent."""
 
     policy: str
     version: int
@@ -54,6 +49,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files: list[FileEntry]
     probe: Probe
     metrics: dict[str, float] = {}
+    trained: tuple[int, int] | None = None
     created_at: float
 
     def encode(self) -> bytes:
@@ -85,13 +81,14 @@ class CheckpointStore:
         """Read a manifest.
 
         Raises:
-            BadCheckpoint: there is none, or it cannot be read.
+            NoCheckpoint: there is none.
+            BadCheckpoint: it cannot be read.
         """
         file = self.path(policy, version) / MANIFEST
         try:
             return msgspec.json.decode(file.read_bytes(), type=Manifest)
         except FileNotFoundError as error:
-            raise BadCheckpoint(f"there is no checkpoint {policy}@{version} under {self.root}") from error
+            raise NoCheckpoint(f"there is no checkpoint {policy}@{version} under {self.root}") from error
         except msgspec.DecodeError as error:
             raise BadCheckpoint(f"the manifest of {policy}@{version} cannot be read: {error}") from error
 
@@ -134,20 +131,8 @@ class CheckpointStore:
         return target
 
     def verify(self, manifest: Manifest) -> None:
-        """Check that every file is there with the size and sha256 of the manifest.
-
-        Raises:
-            BadCheckpoint: naming the file and what is wrong with it.
-        """
-        folder = self.path(manifest.policy, manifest.version)
-        for entry in manifest.files:
-            file = folder / entry.name
-            if not file.is_file():
-                raise BadCheckpoint(f"{file} is missing")
-            if file.stat().st_size != entry.size:
-                raise BadCheckpoint(f"{file} has {file.stat().st_size} bytes, its manifest says {entry.size}")
-            if file_entry(file).sha256 != entry.sha256:
-                raise BadCheckpoint(f"{file} does not have the checksum of its manifest")
+        """Check that every file is there with the size and sha256 of the manifest; see `verify_files` for errors."""
+        verify_files(self.path(manifest.policy, manifest.version), manifest.files)
 
     def keep_last(self, policy: str, count: int, pinned: Collection[int] = ()) -> list[int]:
         """Remove all but the newest `count` versions and the pinned ones; returns what was removed."""
@@ -155,6 +140,22 @@ class CheckpointStore:
         for version in removable:
             shutil.rmtree(self.path(policy, version))
         return removable
+
+
+def verify_files(folder: Path, files: Iterable[FileEntry]) -> None:
+    """Check that every file is in the folder with its size and sha256.
+
+    Raises:
+        MissingShard, WrongChecksum: naming the file.
+    """
+    for entry in files:
+        file = folder / entry.name
+        if not file.is_file():
+            raise MissingShard(f"{file} is missing")
+        if file.stat().st_size != entry.size:
+            raise WrongChecksum(f"{file} has {file.stat().st_size} bytes, its manifest says {entry.size}")
+        if file_entry(file).sha256 != entry.sha256:
+            raise WrongChecksum(f"{file} does not have the checksum of its manifest")
 
 
 def file_entry(file: Path) -> FileEntry:
