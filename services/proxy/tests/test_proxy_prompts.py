@@ -10,6 +10,7 @@ from drivetrain.common.tokens import pack_ids
 from drivetrain.proxy.prompts.folder import context_of
 from drivetrain.proxy.prompts.plain import plain
 from drivetrain.proxy.prompts.prompt import build
+from drivetrain.proxy.prompts.rendering import work_of
 from drivetrain.proxy.prompts.templates import BadConversation, BadModel, Template
 from drivetrain.proxy.turns import KnownTurn, Past
 
@@ -208,3 +209,10 @@ def test_end_tokens_of_the_generation_configuration_count(model_folder: Path, tm
 def test_the_context_of_a_model_is_read_from_its_configuration(model_folder: Path, tmp_path: Path) -> None:
     assert context_of(str(model_folder)) == 2000
     assert context_of(str(tmp_path)) is None
+
+
+def test_known_messages_take_an_eighth_of_the_work_of_new_ones() -> None:
+    messages = [{"role": "user", "content": "x" * 800}, {"role": "assistant", "content": [{"text": "y" * 80}]}]
+    assert work_of(messages, 0) == 880
+    assert work_of(messages, 1) == 80 + 100
+    assert work_of([*messages, {"role": "user", "content": "why?"}], 2) == 4 + 110

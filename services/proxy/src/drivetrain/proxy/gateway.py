@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
@@ -58,7 +58,7 @@ class Gateway:
         self._conversations = Conversations(sessions, recorder.record, secret)
         self._context_tokens, self._clock = context_tokens, clock
         self._rollout_temperature = rollout_temperature
-        self._remembering: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def reply(self, caller: Caller, ask: Ask) -> Reply:
         """Stream one reply: `Opened` first, then pieces as they are sampled, calls once whole, then `Finished`.
@@ -91,7 +91,8 @@ class Gateway:
                 raise
             finally:
                 if event is None and not unanswered:
-                    self._remember_later(captured, self._record(captured, finish))
+                    # beside the request, which may be ending because its caller left
+                    self._beside(self._remember(captured, self._record(captured, finish)))
             await self._recorder.lasting()
             await self._remember(captured, event)
             yield captured.finished
@@ -156,22 +157,32 @@ class Gateway:
     async def _sampled(self, captured: Captured, parameters: dict[str, Any], arrived: float) -> Reply:
         prompt, reader, caller = captured.prompt.ids, captured.reader, captured.caller
         want = Want(session=captured.speaker.session, lane=caller.tenant, rollout=caller.role == "rollout")
-        async with self._engine.generate(captured.turn, want, prompt, parameters, captured.prompt.images) as stream:
-            FIRST_TOKEN.observe(max(self._clock() - arrived, 0.0))
-            captured.replica, shown = stream.replica, stream.prompt_ids or prompt
-            captured.prompt_tokens = len(shown)
-            captured.where = await self._conversations.note(caller, captured.ask, captured.where, arrived)
-            yield Opened(captured.turn, captured.speaker.session, shown)
-            async for sampled in stream:
-                captured.take(sampled)
-                if captured.ask.logprobs or captured.ask.token_ids:
-                    yield Tokens.of(sampled, captured.ask.top_logprobs, lambda token: self._rendering.text([token]))
-                for piece in reader.feed(sampled.ids):
-                    yield piece
+        noting: asyncio.Task[None] | None = None
+        try:
+            async with self._engine.generate(captured.turn, want, prompt, parameters, captured.prompt.images) as stream:
+                FIRST_TOKEN.observe(max(self._clock() - arrived, 0.0))
+                captured.replica, shown = stream.replica, stream.prompt_ids or prompt
+                captured.prompt_tokens = len(shown)
+                if captured.where.link:
+                    noting = self._beside(self._note(captured, arrived))
+                yield Opened(captured.turn, captured.speaker.session, shown)
+                async for sampled in stream:
+                    captured.take(sampled)
+                    if captured.ask.logprobs or captured.ask.token_ids:
+                        yield Tokens.of(sampled, captured.ask.top_logprobs, lambda token: self._rendering.text([token]))
+                    for piece in reader.feed(sampled.ids):
+                        yield piece
+        finally:
+            if noting:
+                await asyncio.wait((noting,))
         if captured.engine_finish is None:
             raise EngineBroke("the engine's reply has no end")
         for piece in reader.finish():
             yield piece
+
+    async def _note(self, captured: Captured, now: float) -> None:
+        """Beside the first tokens, which do not wait for it."""
+        captured.where = await self._conversations.note(captured.caller, captured.ask, captured.where, now)
 
     def _record(self, captured: Captured, finish: Finish) -> TurnRecorded:
         """Write the turn to the spool. Never waits: it also runs while the request is being cancelled."""
@@ -187,11 +198,12 @@ class Gateway:
         if captured.caller.consent != "off":
             await self._conversations.remember(event, self._clock(), done=captured.caller.done)
 
-    def _remember_later(self, captured: Captured, event: TurnRecorded) -> None:
-        """The same beside a request that is being cancelled."""
-        task = asyncio.create_task(self._remember(captured, event))
-        self._remembering.add(task)
-        task.add_done_callback(self._remembering.discard)
+    def _beside(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Work that the end of the request does not end."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _refusal(error: EngineError) -> Refused:

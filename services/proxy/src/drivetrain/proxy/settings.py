@@ -138,7 +138,7 @@ class ProxySettings(Settings):
     consent: Literal["off", "record", "train"] = Field("train", description="when a request does not say")
     rollout_temperature: float = Field(1.0, gt=0, le=2, description="rollouts are sampled at this temperature")
     max_body_bytes: int = Field(16 << 20, ge=1 << 10)
-    thread_chars: int = Field(16_000, ge=0, description="longer conversations are rendered off the event loop")
+    thread_chars: int = Field(16_000, ge=0, description="conversations with more new text are rendered off the event loop")
     listen: ListenSettings = ListenSettings()
     access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()
