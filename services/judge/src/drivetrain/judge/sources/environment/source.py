@@ -7,7 +7,7 @@ that failed. 0: anything else, also a failure that was looked for: it is new inf
 from collections.abc import Sequence
 
 from drivetrain.common.events import Vote
-from drivetrain.judge.sources.base import Case, Opinion, Source, quote
+from drivetrain.judge.sources.base import Case, Opinion, Source, is_observation, quote
 from drivetrain.judge.sources.environment.actions import calls_of
 from drivetrain.judge.sources.environment.exchanges import Exchange, exchanges
 from drivetrain.judge.sources.environment.reading import Finding, find
@@ -28,10 +28,14 @@ class Environment(Source):
 
     def looks_back(self, case: Case) -> bool:
         """What was asked and what failed before matter to every result but a plain one of a mere look."""
+        if not any(is_observation(message) for message in case.after):
+            return False
+        if any(call.act != "look" for call in calls_of(case.reply)):
+            return True
         now = _exchange(case)
         before = (finding for exchange in exchanges(case.before) for finding in _findings(exchange))
-        return bool(now.results) and (
-            not now.looks()
+        return (
+            not now.calls
             or any(finding.state != "plain" for finding in _findings(now))
             or any(finding.state == "failed" for finding in before)
         )
