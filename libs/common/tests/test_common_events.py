@@ -10,6 +10,7 @@ from drivetrain.common.events import (
     TurnScored,
     Vote,
     WeightsLoaded,
+    WeightsRollback,
     decode,
     encode,
     event_type,
@@ -84,6 +85,8 @@ def test_subjects_name_stream_policy_session_and_turn() -> None:
     assert signal.subject() == "signal.feedback.0.p.s.i"
     loaded = WeightsLoaded(policy="p", version=3, replica="r1", seconds=0.5, at=0.0)
     assert loaded.subject() == "weights.loaded.p.3.r1"
+    rollback = WeightsRollback(policy="p", version=3, id="r", reason="worse", at=0.0)
+    assert rollback.subject() == "weights.rollback.p.3.r"
 
 
 def test_a_subject_leads_back_to_its_event() -> None:

@@ -29,6 +29,7 @@ from drivetrain.common.events.weights import (
     WeightsHeld,
     WeightsLoaded,
     WeightsPromoted,
+    WeightsRollback,
     WeightsRolledback,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "WeightsHeld",
     "WeightsLoaded",
     "WeightsPromoted",
+    "WeightsRollback",
     "WeightsRolledback",
     "decode",
     "encode",

@@ -52,6 +52,19 @@ class WeightsRolledback(_Weights, frozen=True, kw_only=True):
     reason: str
 
 
+class WeightsRollback(_Weights, frozen=True, kw_only=True):
+    """Somebody asks that `version` serve again, and what was promoted after it be withdrawn. `id` tells requests
+    apart."""
+
+    PREFIX: ClassVar[str] = "weights.rollback"
+
+    id: str
+    reason: str
+
+    def subject_tokens(self, shards: int) -> list[str]:
+        return [self.policy, str(self.version), self.id]
+
+
 class WeightsLoaded(_Weights, frozen=True, kw_only=True):
     """One replica loaded a version: how long it took, and how far its probe was from the trainer's (nats, mean)."""
 
