@@ -127,11 +127,25 @@ class Talk:
 
 def known(**fields: Any) -> KnownTurn:
     """A known turn of which only these fields matter."""
-    about: dict[str, Any] = {"turn": "t", "tenant": "local", "policy": "p", "session": "s", "reply": said("")}
-    rest = {"parent": None, "rollout": None, "prompt_ids": b"", "response_ids": b"", "messages": [], "line": ""}
-    return KnownTurn(
-        **(about | rest | {"depth": 1, "tools": "", "kind": "main", "trainable": True} | {"finished_at": 0.0} | fields)
-    )
+    whole: dict[str, Any] = {
+        "turn": "t",
+        "parent": None,
+        "tenant": "local",
+        "policy": "p",
+        "session": "s",
+        "rollout": None,
+        "prompt_ids": b"",
+        "response_ids": b"",
+        "messages": [],
+        "reply": said(""),
+        "line": "",
+        "depth": 1,
+        "tools": "",
+        "kind": "main",
+        "trainable": True,
+        "finished_at": 0.0,
+    }
+    return KnownTurn(**(whole | fields))
 
 
 def past_of(turn: KnownTurn, seen: list[Message]) -> Past:
