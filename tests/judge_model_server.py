@@ -20,6 +20,7 @@ CASE = Case(
     {"role": "assistant", "content": "- water\n- clouds"},
     ({"role": "user", "content": "That's a list. Please write one plain sentence."},),
 )
+Say = Callable[[dict[str, Any]], str]
 Answer = Callable[[dict[str, Any], int], Awaitable[web.StreamResponse]]
 
 
@@ -62,3 +63,20 @@ async def server(answer: Answer, **settings: Any) -> AsyncIterator[tuple[ModelJu
 def asking(text: str) -> Case:
     """The same case with another next state."""
     return Case(CASE.before, CASE.reply, ({"role": "user", "content": text},))
+
+
+@asynccontextmanager
+async def asked(
+    say: Callable[[dict[str, Any]], str], **settings: Any
+) -> AsyncIterator[tuple[Asker, list[dict[str, Any]]]]:
+    """What asks a judge model that says `say(body)` to each request, without a server; and what it was asked."""
+    seen: list[dict[str, Any]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(json.loads(request.content))
+        return httpx.Response(200, json={"choices": [{"message": {"content": say(seen[-1])}}]})
+
+    values = {"enabled": True, "url": "http://judge/v1", "model": "m", "attempts": 1, "rounds": 1, **settings}
+    chosen = ModelSettings.model_validate(values)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        yield Asker(chosen, Endpoint(chosen, client)), seen

@@ -22,6 +22,7 @@ from drivetrain.common.events import (
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.tokens import pack_ids, pack_logprobs
 from drivetrain.judge.app import serve
+from drivetrain.judge.asking.asker import Asker
 from drivetrain.judge.settings import JudgeSettings
 from drivetrain.judge.sources.base import Source
 from drivetrain.judge.sources.environment import Environment
@@ -82,8 +83,8 @@ def feedback(
 
 
 def outcome(value: float | None, **changes: Any) -> Signal:
-    values = {"id": "o", "value": value, "rollout": ROLLOUT, "reason": "success", "at": 9.0}
-    return Signal(kind="outcome", **WHO, **{**values, **changes})
+    values = {**WHO, "id": "o", "value": value, "rollout": ROLLOUT, "reason": "success", "at": 9.0}
+    return Signal(kind="outcome", **{**values, **changes})
 
 
 class Bench:
@@ -91,6 +92,10 @@ class Bench:
 
     def __init__(self, bus: MemoryBus) -> None:
         self.bus = bus
+
+    def acknowledged(self, stream: str, count: int) -> bool:
+        """Whether so many messages of a stream are done with, by all replicas together."""
+        return sum(len(state.done) for (name, _), state in self.bus._states.items() if name == stream) >= count
 
     async def put(self, *events: Event) -> None:
         for event in events:
@@ -155,14 +160,21 @@ class Life(Lifecycle):
 
 @asynccontextmanager
 async def bench(
-    shards: int = 1, replicas: int = 1, extra: tuple[Source, ...] = (), chosen: Sequence[Source] = RULES
+    shards: int = 1,
+    replicas: int = 1,
+    extra: tuple[Source, ...] = (),
+    chosen: Sequence[Source] = RULES,
+    asker: Asker | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Bench]:
+    """A judge of so many replicas; with an `asker` it ranks groups."""
     bus = MemoryBus(shards=shards)
-    settings = JudgeSettings(turn_wait_s=0.2)
+    values = {"turn_wait_s": 0.2, **({"model": asker.settings, "ranking": {"enabled": True}} if asker else {})}
+    known = JudgeSettings.model_validate({**values, **settings})
     async with asyncio.TaskGroup() as group:
         lives = [Life(group) for _ in range(replicas)]
         for life in lives:
-            serve(life, settings, bus, [*chosen, *extra])
+            serve(life, known, bus, [*chosen, *extra], asker)
         try:
             yield Bench(bus)
         finally:

@@ -1,5 +1,6 @@
 """Outcomes of rollouts: what each came to, and the credit of its turns."""
 
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -8,7 +9,7 @@ from drivetrain.judge import joins
 from drivetrain.judge.sources.base import Source
 from drivetrain.judge.sources.environment import Environment
 from drivetrain.judge.sources.outcome import Outcome
-from tests.judge_world import ROLLOUT, bench, feedback, followed, outcome, recorded, tool, user
+from tests.judge_world import ROLLOUT, Bench, bench, feedback, followed, outcome, recorded, tool, user
 
 REVISION = joins.revision_of(outcome(0.5))
 
@@ -79,6 +80,10 @@ async def test_a_value_is_not_taken_back_by_a_machine_that_failed_later() -> Non
     assert (result.outcome, result.reason) == (0.5, "success")
 
 
+def in_the_end(judge: Bench, rewards: dict[str, float]) -> bool:
+    return judge.rewards() == rewards
+
+
 async def test_every_order_of_arrival_ends_in_the_same_result() -> None:
     events = [
         recorded("a", 1, rollout=ROLLOUT), recorded("b", 2, rollout=ROLLOUT), outcome(0.25),
@@ -92,7 +97,7 @@ async def test_every_order_of_arrival_ends_in_the_same_result() -> None:
             await judge.put(*order)
             result = await judge.rollout(3)
             scores = [await judge.score(turn, 0) for turn in "ab"]
-            await judge.until(lambda judge=judge: judge.rewards() == {"a": 0.25, "b": 0.25})
+            await judge.until(partial(in_the_end, judge, {"a": 0.25, "b": 0.25}))
         assert (result.turns, result.outcome, len(scores)) == (["a", "b"], 0.25, 2)
 
 
