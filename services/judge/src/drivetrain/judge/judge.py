@@ -1,5 +1,6 @@
 """What the judge does with each event: read what it needs, ask the chain, store the score."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 
@@ -138,8 +139,11 @@ class Judge:
 
     async def kept(self, session: Session, *, fresh: bool = False) -> list[TurnRecorded]:
         """The recorded turns of a session without the attempts that came to nothing."""
-        turns = await self._sessions.turns(session, fresh=fresh)
-        return joins.kept(turns, await self._sessions.followed(session, fresh=fresh)) if turns else []
+        # At the same time: the bus makes one request of them.
+        turns, followed = await asyncio.gather(
+            self._sessions.turns(session, fresh=fresh), self._sessions.followed(session, fresh=fresh)
+        )
+        return joins.kept(turns, followed)
 
     async def _turn_of(self, signal: Signal) -> tuple[TurnRecorded, list[TurnRecorded]]:
         """The turn that feedback is about, waiting a while for it: events of a session come in any order."""
