@@ -5,7 +5,6 @@ import json
 import os
 import sys
 import time
-import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,12 +27,12 @@ from drivetrain.common.events import (
     TurnRecorded,
 )
 from drivetrain.common.settings import BusSettings
-from drivetrain.orchestrator.tasks import load_task
+from drivetrain.common.tasks import load_task, plain
 from tests.servers import free_port, nats_command, running
 
 ROOT = Path(__file__).parents[2]
 MINI = ROOT / ".harness" / "mini" / "bin"
-TASK = ROOT / "services/orchestrator/examples/write-greeting.toml"
+TASK = ROOT / "services/orchestrator/examples/write-greeting.yaml"
 SECRET = "a secret of this test alone"
 LIMIT_S = 60.0
 
@@ -223,8 +222,9 @@ def orchestrator_settings(nats_url: str, proxy_url: str, folder: Path) -> dict[s
 
 
 def example_task() -> dict[str, object]:
-    assert load_task(TASK).harness == "mini-swe-agent"
-    return tomllib.loads(TASK.read_text())
+    task = load_task(TASK)
+    assert task.harness == "mini-swe-agent"
+    return plain(task)
 
 
 @asynccontextmanager
@@ -278,7 +278,7 @@ async def test_a_killed_orchestrator_ends_its_rollouts_at_the_next_start(tmp_pat
 
 
 async def killed_and_started_again(bus: NatsBus, nats_url: str, folder: Path) -> None:
-    settings = orchestrator_settings(nats_url, "http://127.0.0.1:9", folder / "work")
+    settings = {**orchestrator_settings(nats_url, "http://127.0.0.1:9", folder / "work"), "ISOLATION": "none"}
     pid_file = folder / "pid"
     script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; sleep 600"
     task = {"name": "wait", "instruction": "wait", "command": script, "verify": {"command": "true"}}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.cli.commands.run import read_task
+from drivetrain.cli.commands.run import read_tasks
 from drivetrain.cli.errors import CliError
 from drivetrain.cli.follow import follow, group_requests
 from drivetrain.common.bus.base import Consumer
@@ -48,7 +48,7 @@ def finished(request: RolloutRequested) -> RolloutFinished:
 
 
 async def test_a_group_is_followed_until_each_rollout_has_finished(bus: NatsBus) -> None:
-    requests = group_requests(TASK, "p", new_id()[:12], 2, timeout_s=30, at=1.0)
+    requests = group_requests([TASK], "p", new_id()[:12], 2, timeout_s=30, at=1.0)
     played = asyncio.create_task(
         orchestrate(bus, requests[0].rollout.run, 2, lambda request: [started(request), finished(request)])
     )
@@ -61,7 +61,7 @@ async def test_a_group_is_followed_until_each_rollout_has_finished(bus: NatsBus)
 
 
 async def test_a_refused_request_ends_the_following(bus: NatsBus) -> None:
-    requests = group_requests(TASK, "p", new_id()[:12], 1, timeout_s=30, at=1.0)
+    requests = group_requests([TASK], "p", new_id()[:12], 1, timeout_s=30, at=1.0)
 
     def refuse(request: RolloutRequested) -> list[Event]:
         letter = DeadLetter(
@@ -77,20 +77,35 @@ async def test_a_refused_request_ends_the_following(bus: NatsBus) -> None:
 
 
 async def test_silence_has_an_end(bus: NatsBus) -> None:
-    requests = group_requests(TASK, "p", new_id()[:12], 1, timeout_s=30, at=1.0)
+    requests = group_requests([TASK], "p", new_id()[:12], 1, timeout_s=30, at=1.0)
     with pytest.raises(CliError, match="is the orchestrator running"):
         await anext(follow(bus, requests, patience_s=0.1))
 
 
-def test_a_task_file_is_sent_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "task.toml").write_text('name = "t"\n[verify]\ncommand = "true"\n')
-    assert read_task(tmp_path / "task.toml") == {"name": "t", "verify": {"command": "true"}}
+def test_each_task_of_a_run_has_a_group_of_its_own() -> None:
+    requests = group_requests([TASK, {**TASK, "name": "u"}], "p", "r", 2, timeout_s=30, at=1.0)
+    assert [(r.rollout.group, r.rollout.rollout, r.task["name"]) for r in requests] == [
+        ("1", "1", "t"),
+        ("1", "2", "t"),
+        ("2", "3", "u"),
+        ("2", "4", "u"),
+    ]
+
+
+def test_a_task_is_sent_as_its_file_says_with_the_harness_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "task.yaml"
+    path.write_text("name: t\ninstruction: i\ncommand: ls\nverify: {command: 'true', files: {a.txt: b}}\n")
+    verify = {"command": "true", "files": {"a.txt": "b"}}
+    rest = {"name": "t", "instruction": "i", "verify": verify}
+    assert read_tasks(path, None, None) == [{**rest, "command": "ls"}]
+    assert read_tasks(path, "pi", None) == [{**rest, "harness": "pi"}]
+    assert read_tasks(path, None, "date") == [{**rest, "command": "date"}]
 
 
 def test_what_is_no_task_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "task.toml").write_text("name = \n")
-    with pytest.raises(CliError, match="is not a TOML file") as failure:
-        read_task(tmp_path / "task.toml")
+    (tmp_path / "task.yaml").write_text("name: t\ninstruction: i\n")
+    with pytest.raises(CliError, match="verify is missing: add it") as failure:
+        read_tasks(tmp_path / "task.yaml", None, None)
     assert failure.value.status == 2
     with pytest.raises(CliError, match="cannot be read"):
-        read_task(tmp_path / "absent.toml")
+        read_tasks(tmp_path / "absent.yaml", None, None)

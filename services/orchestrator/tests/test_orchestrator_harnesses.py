@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.orchestrator.declarations import BadDeclaration
+from drivetrain.common.declarations import BadDeclaration
 from drivetrain.orchestrator.harnesses import PLACEHOLDERS, built_in_folder, load_harnesses, parse_harness
 
 VALUES = {name: f"<{name}>" for name in PLACEHOLDERS}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.orchestrator.backends.base import BackendError, CannotExec, Command
+from drivetrain.orchestrator.backends.base import PLACES, BackendError, CannotExec, Command
 from drivetrain.orchestrator.backends.process import MARK, ProcessBackend, ProcessLease
 
 DAEMON = """
@@ -52,14 +52,14 @@ def gone(pid: int) -> bool:
 
 
 def left_in(lease: ProcessLease, name: str) -> str:
-    return (Path(lease.work) / name).read_text()
+    return (Path(lease.places["work"]) / name).read_text()
 
 
 async def test_a_command_runs_in_the_work_folder_and_its_output_is_logged(backend: ProcessBackend) -> None:
     lease = await backend.start("a")
     ran = await lease.exec(shell("pwd; echo trouble >&2; exit 3"))
     assert (ran.status, ran.timed_out) == (3, False)
-    assert await lease.logs(1000) == f"{lease.work}\ntrouble"
+    assert await lease.logs(1000) == f"{lease.places['work']}\ntrouble"
     assert await lease.logs(7) == "trouble"
 
 
@@ -70,8 +70,8 @@ async def test_the_environment_holds_what_is_declared_and_nothing_else(
     lease = await backend.start("a")
     await lease.exec(shell("env > env.txt", GREETING="hello", HOME="/root"))
     seen = dict(line.split("=", 1) for line in left_in(lease, "env.txt").splitlines())
-    assert set(seen) - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "LANG", "HOME", "TMPDIR", MARK, "GREETING"}
-    assert seen["HOME"] == lease.home
+    assert set(seen) - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "LANG", MARK, "GREETING", *PLACES.values()}
+    assert seen["HOME"] == lease.places["home"]
     assert seen["GREETING"] == "hello"
 
 
@@ -128,7 +128,7 @@ async def test_a_child_without_the_mark_is_ended_with_its_session(backend: Proce
 async def test_cancelling_ends_the_command(backend: ProcessBackend) -> None:
     lease = await backend.start("a")
     task = asyncio.create_task(lease.exec(python(STUBBORN)))
-    pids = Path(lease.work) / "pids"
+    pids = Path(lease.places["work"]) / "pids"
     async with asyncio.timeout(20):
         while not (pids.exists() and pids.read_text()):  # noqa: ASYNC110 - another process writes it
             await asyncio.sleep(0.01)
@@ -143,7 +143,7 @@ async def test_two_leases_do_not_end_each_others_processes(backend: ProcessBacke
     waiting = asyncio.create_task(first.exec(shell("while [ ! -e go ]; do sleep 0.02; done; echo on > on.txt")))
     await second.exec(shell("true"))
     await second.stop()
-    (Path(first.work) / "go").touch()
+    (Path(first.places["work"]) / "go").touch()
     assert (await waiting).status == 0
     assert left_in(first, "on.txt") == "on\n"
 

@@ -2,11 +2,13 @@
 
 import pytest
 
+from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.events import RolloutRef, RolloutRequested
+from drivetrain.common.events.rollouts import VerifierFault
 from drivetrain.common.identity import ROLLOUT_TENANT, RolloutKey, rollout_session, verify_rollout_key
+from drivetrain.common.tasks import Verify
 from drivetrain.orchestrator.backends.base import Exit
-from drivetrain.orchestrator.declarations import BadDeclaration
-from drivetrain.orchestrator.grading import Verdict, crash, ending, verdict
+from drivetrain.orchestrator.grading import MAX_REWARD_BYTES, Verdict, crash, ending, verdict
 from drivetrain.orchestrator.harnesses import built_in_folder, load_harnesses
 from drivetrain.orchestrator.requests import Planner
 from drivetrain.orchestrator.rollouts import (
@@ -17,14 +19,13 @@ from drivetrain.orchestrator.rollouts import (
     finished_event,
     outcome_signal,
 )
-from drivetrain.orchestrator.tasks import Verify
 
 SECRET = b"0123456789abcdef"
 REF = RolloutRef(run="r", group="g", rollout="o", group_size=4)
 ROLLOUT = Rollout(REF, "p", "s", since=100.0)
 HARNESSES = load_harnesses([built_in_folder()])
 STATUS = Verify(command="true")
-REWARD = Verify(command="true", reward_file="reward.txt")
+REWARD = Verify(command="true", reward="file")
 
 
 def ran(status: int = 0, timed_out: bool = False) -> Exit:
@@ -63,24 +64,73 @@ def test_the_end_says_how_long_it_took() -> None:
     assert finished_event(ROLLOUT, Ending("timeout", -1.0), now=107.5).seconds == 7.5
 
 
-@pytest.mark.parametrize(("status", "outcome"), [(0, 1.0), (1, -1.0), (127, -1.0), (-9, None)])
-def test_without_a_reward_file_the_status_is_the_outcome(status: int, outcome: float | None) -> None:
-    assert verdict(STATUS, ran(status), None, "").outcome == outcome
+@pytest.mark.parametrize(("status", "reward"), [(0, 1.0), (1, 0.0), (127, 0.0)])
+def test_the_status_is_the_reward_where_nothing_is_written(status: int, reward: float) -> None:
+    found = verdict(STATUS, ran(status), {}, "")
+    assert (found.rewards, found.fault, found.outcome) == ({"reward": reward}, None, 2 * reward - 1)
+
+
+@pytest.mark.parametrize(("text", "outcome"), [("1", 1.0), (" 0.25\n", -0.5), ("0", -1.0), ("1e-1", -0.8)])
+def test_a_number_is_kept_as_it_is_and_scaled_to_the_outcome(text: str, outcome: float) -> None:
+    found = verdict(REWARD, ran(1), {"reward.txt": text.encode()}, "")
+    assert found.rewards == {"reward": float(text)}
+    assert found.outcome == pytest.approx(outcome)
+
+
+def test_named_scores_are_kept_beside_the_reward() -> None:
+    written = {"reward.json": b'{"reward": 0.5, "tests": 3, "style": -1.5}', "reward.txt": b"1"}
+    found = verdict(REWARD, ran(0), written, "")
+    assert found.rewards == {"reward": 0.5, "tests": 3.0, "style": -1.5}
+    assert found.outcome == 0.0
+    assert verdict(REWARD, ran(0), {"reward.json": b'{"accuracy": 0.75}'}, "").rewards == {
+        "reward": 0.75,
+        "accuracy": 0.75,
+    }
 
 
 @pytest.mark.parametrize(
-    ("text", "outcome"),
-    [("1", 1.0), (" 0.25\n", 0.25), ("0", 0.0), ("nan", None), ("inf", None), ("1.01", None), ("-0.1", None),
-     ("good", None), ("", None), (None, None)],
-)  # fmt: skip
-def test_a_reward_is_kept_as_it_is_or_is_no_evidence(text: str | None, outcome: float | None) -> None:
-    found = verdict(REWARD, ran(1), text, "")
-    assert found.outcome == outcome
-    assert (outcome is None) == ("reward.txt" in found.detail)
+    ("name", "text", "told"),
+    [
+        ("reward.txt", "nan", "reward is nan, not a number"),
+        ("reward.txt", "inf", "reward is inf, not a number"),
+        ("reward.txt", "1.01", "reward is 1.01, not a number from 0 to 1"),
+        ("reward.txt", "-0.1", "reward is -0.1"),
+        ("reward.txt", "good", "holds 'good', not a number from 0 to 1"),
+        ("reward.txt", "", "holds ''"),
+        ("reward.txt", "\0\xff", "not a number"),
+        ("reward.json", "{", "holds '{', not JSON"),
+        ("reward.json", "[" * 60_000, "not JSON"),
+        ("reward.json", "{}", "not an object of numbers"),
+        ("reward.json", "1", "not an object of numbers"),
+        ("reward.json", '{"reward": NaN}', "reward is nan"),
+        ("reward.json", '{"reward": true}', "reward is True"),
+        ("reward.json", '{"reward": {"a": 1}}', "reward is {'a': 1}"),
+        ("reward.json", '{"a": 1, "b": 0}', "has the scores a, b, and none is named 'reward'"),
+    ],
+)
+def test_what_is_no_reward_is_a_fault_and_no_outcome(name: str, text: str, told: str) -> None:
+    found = verdict(REWARD, ran(0), {name: text.encode("latin-1")}, "")
+    assert (found.fault, found.outcome, found.rewards) == ("bad_reward", None, {})
+    assert told in found.detail
 
 
-def test_a_verifier_that_hangs_says_nothing() -> None:
-    assert verdict(STATUS, ran(-15, timed_out=True), None, "") == Verdict(None, "the verifier did not end within 60 s")
+@pytest.mark.parametrize(
+    ("exit_", "written", "fault", "told"),
+    [
+        (Exit(-15, True, 60.0), {"reward.txt": b"1"}, "hung", "did not end within 60 s"),
+        (Exit(-9, False, 1.0), {"reward.txt": b"1"}, "killed", "killed by signal 9; its last lines: LOG"),
+        (Exit(0, False, 1.0), {}, "no_reward", "wrote no logs/verifier/reward.txt or logs/verifier/reward.json"),
+        (Exit(0, False, 1.0), {"reward.txt": b"1" * (MAX_REWARD_BYTES + 1)}, "too_large", "more than 65536 bytes"),
+    ],
+)
+def test_a_verifier_that_fails_says_why_and_nothing_else(
+    exit_: Exit, written: dict[str, bytes], fault: VerifierFault, told: str
+) -> None:
+    found = verdict(REWARD, exit_, written, "LOG")
+    assert (found.fault, found.outcome) == (fault, None)
+    assert told in found.detail
+    ended = ending(ran(), found, 5.0)
+    assert (ended.reason, ended.outcome, ended.fault) == ("infrastructure", None, fault)
 
 
 def test_a_harness_that_breaks_down_is_a_crash_and_its_last_lines_are_told() -> None:
@@ -92,13 +142,20 @@ def test_a_harness_that_breaks_down_is_a_crash_and_its_last_lines_are_told() -> 
 
 
 @pytest.mark.parametrize(
-    ("timed_out", "outcome", "reason"),
-    [(False, 1.0, "success"), (False, 0.9, "failure"), (False, -1.0, "failure"), (False, None, "infrastructure"),
-     (True, 1.0, "timeout"), (True, -1.0, "timeout"), (True, None, "infrastructure")],
-)  # fmt: skip
-def test_the_reason_follows_from_time_and_outcome(timed_out: bool, outcome: float | None, reason: str) -> None:
-    found = ending(ran(timed_out=timed_out), Verdict(outcome), 5.0)
-    assert (found.reason, found.outcome) == (reason, outcome)
+    ("timed_out", "reward", "reason"),
+    [(False, 1.0, "success"), (False, 0.9, "failure"), (False, 0.0, "failure"), (True, 1.0, "timeout")],
+)
+def test_the_reason_follows_from_time_and_reward(timed_out: bool, reward: float, reason: str) -> None:
+    found = ending(ran(timed_out=timed_out), Verdict({"reward": reward, "part": 0.5}), 5.0)
+    assert (found.reason, found.outcome) == (reason, 2 * reward - 1)
+    assert found.rewards == {"reward": reward, "part": 0.5}
+
+
+def test_rewards_and_fault_are_told_with_the_end_and_survive_a_crash() -> None:
+    end = Ending("infrastructure", None, "why", {"reward": 0.5}, "hung")
+    assert ending_from_signal(outcome_signal(ROLLOUT, end, now=1.0)) == end
+    done = finished_event(ROLLOUT, end, now=1.0)
+    assert (done.rewards, done.fault) == ({"reward": 0.5}, "hung")
 
 
 def test_a_plan_holds_a_key_for_this_rollout_alone_that_ends_with_it() -> None:
@@ -125,3 +182,11 @@ def test_the_shorter_timeout_applies() -> None:
 def test_an_unknown_harness_is_named_with_the_known_ones() -> None:
     with pytest.raises(BadDeclaration, match="'nano' is unknown: use one of command, mini-swe-agent"):
         Planner("http://proxy", SECRET, HARNESSES).plan(request(harness="nano", command=None), now=0.0)
+
+
+def test_a_task_needs_a_harness_or_a_command_and_not_both() -> None:
+    planner = Planner("http://proxy", SECRET, HARNESSES)
+    with pytest.raises(BadDeclaration, match="name a harness, or give a command"):
+        planner.plan(request(command=None), now=0.0)
+    with pytest.raises(BadDeclaration, match="command belongs to the harness 'command'"):
+        planner.plan(request(harness="mini-swe-agent"), now=0.0)

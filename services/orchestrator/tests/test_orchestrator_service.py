@@ -126,22 +126,78 @@ async def test_the_harness_holds_a_key_whose_session_is_the_rollouts(service: Se
     assert (url, model, instruction) == ("http://proxy:1/v1", "p", "make it")
 
 
-async def test_the_agent_sees_no_tests_and_its_own_are_replaced(service: Service) -> None:
+async def test_the_agent_sees_no_tests_and_what_it_puts_in_their_place_does_not_count(service: Service) -> None:
     await service.request(
-        "test ! -e tests/check.sh && mkdir tests && echo 'exit 0' > tests/check.sh",
-        verify={"command": "sh tests/check.sh", "files": {"tests/check.sh": "test -e tests && exit 1"}},
+        'test -z "$(ls "$TEST_DIR")" && echo "exit 0" > "$TEST_DIR/check.sh"',
+        verify={"command": 'sh "$TEST_DIR/check.sh"', "files": {"check.sh": "test -e check.sh && exit 0; exit 1"}},
     )
     assert (await service.finished()).reason == "failure"
 
 
+async def test_an_agent_that_deletes_everything_is_graded_all_the_same(service: Service) -> None:
+    files = {"kept.txt": "1"}
+    verify = {"command": 'sh "$TEST_DIR/check.sh"', "files": {"check.sh": "test -e kept.txt"}}
+    await service.request('rm -rf "$WORK_DIR" "$TEST_DIR" "$LOGS_DIR" .', files=files, verify=verify)
+    done = await service.finished()
+    assert (done.reason, done.outcome, done.fault) == ("failure", -1.0, None)
+
+
 async def test_a_reward_counts_as_written_and_the_agents_own_is_thrown_away(service: Service) -> None:
-    forged = {"command": "true", "reward_file": "reward.txt"}
-    await service.request("echo 1 > reward.txt", rollout="forged", verify=forged)
-    await service.request("true", rollout="graded", verify={**forged, "command": "echo 0.25 > reward.txt"})
+    write = 'echo {} > "$LOGS_DIR/verifier/reward.txt"'
+    await service.request(write.format(1), rollout="forged", verify={"command": "true", "reward": "file"})
+    await service.request("true", rollout="graded", verify={"command": write.format(0.25), "reward": "file"})
     none, quarter = await service.finished("forged"), await service.finished("graded")
-    assert (none.reason, none.outcome) == ("infrastructure", None)
-    assert "wrote nothing to reward.txt" in none.detail
-    assert (quarter.reason, quarter.outcome) == ("failure", 0.25)
+    assert (none.reason, none.outcome, none.fault) == ("infrastructure", None, "no_reward")
+    assert "wrote no logs/verifier/reward.txt" in none.detail
+    assert (quarter.reason, quarter.outcome, quarter.rewards) == ("failure", -0.5, {"reward": 0.25})
+
+
+async def test_only_declared_artifacts_join_a_clean_start(service: Service) -> None:
+    check = "test -s out/a.txt && test ! -e b.txt && test ! -e none && grep -qx given seed.txt && grep -qx set up.txt"
+    await service.request(
+        "mkdir out; echo 1 > out/a.txt; echo 1 > b.txt; echo mine > seed.txt; echo mine > up.txt",
+        files={"seed.txt": "given"},
+        setup="echo set > up.txt",
+        artifacts=["out/a.txt", "none"],
+        verify={"command": check},
+    )
+    assert (await service.finished()).reason == "success"
+
+
+async def test_what_a_task_needs_is_there_or_said(service: Service) -> None:
+    await service.request("grep -q up up.txt", setup="echo up > up.txt", needs=["grep"], rollout="ready")
+    await service.request("true", needs=["sh", "no-such-program"], rollout="lacking")
+    await service.request("true", setup="echo trouble; exit 3", rollout="broken")
+    assert (await service.finished("ready")).reason == "success"
+    lacking, broken = await service.finished("lacking"), await service.finished("broken")
+    assert (lacking.reason, lacking.outcome) == (broken.reason, broken.outcome) == ("infrastructure", None)
+    assert "this task needs no-such-program, which is not in /usr/local/bin" in lacking.detail
+    assert broken.detail == "the setup of t ended with status 3; its last lines: trouble"
+
+
+async def test_a_service_is_ready_before_the_harness_and_ends_with_it(service: Service, tmp_path: Path) -> None:
+    script = (
+        f'echo here > address.txt; echo $$ > {tmp_path / "pid"}; echo ready; cat "$SERVICE_DIR/end"; exec sleep 600'
+    )
+    await service.request("grep -qx here address.txt", service={"command": script, "files": {"end": "x"}})
+    assert (await service.finished()).reason == "success"
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_service_that_does_not_start_is_no_outcome(service: Service) -> None:
+    await service.request("touch ran", service={"command": "echo trouble >&2; exit 1"}, verify={"command": "true"})
+    done = await service.finished()
+    assert (done.reason, done.outcome) == ("infrastructure", None)
+    assert done.detail == "the task's service did not start; its last lines: trouble"
+
+
+async def test_a_task_that_needs_a_container_or_its_places_is_not_run_here(service: Service) -> None:
+    await service.request("true", container_only=["it sets agent.user"], rollout="image")
+    await service.request("cp /tests/x y", rollout="places")
+    image, places = await service.finished("image"), await service.finished("places")
+    assert (image.reason, image.detail) == ("cancelled", "t needs a container: it sets agent.user")
+    assert places.reason == "cancelled"
+    assert "t names /tests, and this backend has no such place" in places.detail
 
 
 async def test_a_timeout_keeps_and_grades_the_work_so_far(service: Service) -> None:
@@ -180,7 +236,7 @@ async def test_a_crash_tells_the_last_lines_without_the_key(service: Service) ->
 async def test_a_verifier_that_hangs_is_no_outcome(service: Service) -> None:
     await service.request("true", verify={"command": "sleep 600", "timeout_s": 0.2})
     done = await service.finished()
-    assert (done.reason, done.outcome) == ("infrastructure", None)
+    assert (done.reason, done.outcome, done.fault) == ("infrastructure", None, "hung")
     assert done.detail == "the verifier did not end within 0.2 s"
 
 

@@ -23,17 +23,18 @@ Task = dict[str, object]
 
 
 def group_requests(
-    task: Task, policy: str, run: str, count: int, timeout_s: float, at: float
+    tasks: Sequence[Task], policy: str, run: str, count: int, timeout_s: float, at: float
 ) -> list[RolloutRequested]:
-    """One group: the same task `count` times."""
+    """A group for each task: the same task `count` times. Rollouts are numbered through the whole run."""
     return [
         RolloutRequested(
-            rollout=RolloutRef(run=run, group="1", rollout=str(number), group_size=count),
+            rollout=RolloutRef(run=run, group=str(group), rollout=str((group - 1) * count + number), group_size=count),
             policy=policy,
             task=task,
             timeout_s=timeout_s,
             at=at,
         )
+        for group, task in enumerate(tasks, start=1)
         for number in range(1, count + 1)
     ]
 

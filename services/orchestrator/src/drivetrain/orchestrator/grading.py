@@ -1,36 +1,54 @@
 """From what a harness and a verifier left behind to the ending of a rollout. Pure rules."""
 
+import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from drivetrain.common.events.rollouts import VerifierFault
+from drivetrain.common.tasks import Verify
 from drivetrain.orchestrator.backends.base import Exit
 from drivetrain.orchestrator.harnesses import Harness
 from drivetrain.orchestrator.rollouts import Ending
-from drivetrain.orchestrator.tasks import Verify
+
+REWARD = "reward"
+REWARD_FILES = ("reward.json", "reward.txt")
+"""What a verifier writes, below the folder `verifier` of its logs; the first that is there counts."""
+MAX_REWARD_BYTES = 65_536
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verifier's outcome in [-1, 1], or None and why there is none."""
+    """What a verifier wrote: `reward` in [0, 1], and scores of other names. With a fault it said nothing."""
 
-    outcome: float | None
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    fault: VerifierFault | None = None
     detail: str = ""
 
+    @property
+    def outcome(self) -> float | None:
+        """The reward on the scale of outcomes: 0 is -1, 1 is 1. None without a reward."""
+        return None if self.fault else 2.0 * self.rewards[REWARD] - 1.0
 
-def verdict(verify: Verify, ran: Exit, reward: str | None, log: str) -> Verdict:
-    """What a verifier's run says of the work. `reward` is the content of the reward file, None if it is missing.
 
-    A verifier that hangs, is killed, or writes no usable number says nothing: that is no bad outcome.
+def verdict(verify: Verify, ran: Exit, written: Mapping[str, bytes], log: str) -> Verdict:
+    """What a verifier's run says of the work. `written` are the reward files it left, up to `MAX_REWARD_BYTES` and one.
+
+    A verifier that hangs, is killed, or writes no usable number says nothing: that is no bad reward.
     """
     if ran.timed_out:
-        return Verdict(None, f"the verifier did not end within {verify.timeout_s:g} s")
+        return Verdict(fault="hung", detail=f"the verifier did not end within {verify.timeout_s:g} s")
     if ran.status < 0:
-        return Verdict(None, f"the verifier was killed by signal {-ran.status}; its last lines: {log}")
-    if verify.reward_file is None:
-        return Verdict(1.0 if ran.status == 0 else -1.0)
-    if reward is None:
-        return Verdict(None, f"the verifier wrote nothing to {verify.reward_file}; its last lines: {log}")
-    return _read_reward(reward, verify.reward_file)
+        return Verdict(fault="killed", detail=f"the verifier was killed by signal {-ran.status}; its last lines: {log}")
+    if verify.reward == "status":
+        return Verdict({REWARD: 1.0 if ran.status == 0 else 0.0})
+    name = next((name for name in REWARD_FILES if name in written), None)
+    if name is None:
+        files = " or ".join(f"logs/verifier/{name}" for name in reversed(REWARD_FILES))
+        return Verdict(fault="no_reward", detail=f"the verifier wrote no {files}; its last lines: {log}")
+    if len(written[name]) > MAX_REWARD_BYTES:
+        return Verdict(fault="too_large", detail=f"{name} holds more than {MAX_REWARD_BYTES} bytes")
+    return _read_rewards(name, written[name].decode("utf-8", errors="replace"))
 
 
 def crash(harness: Harness, ran: Exit, log: str) -> Ending | None:
@@ -44,17 +62,33 @@ def crash(harness: Harness, ran: Exit, log: str) -> Ending | None:
 def ending(ran: Exit, found: Verdict, timeout_s: float) -> Ending:
     """The ending of a rollout that was graded. What a timed-out rollout reached counts as it is."""
     if found.outcome is None:
-        return Ending("infrastructure", None, found.detail)
+        return Ending("infrastructure", None, found.detail, fault=found.fault)
     if ran.timed_out:
-        return Ending("timeout", found.outcome, f"the harness did not end within {timeout_s:g} s")
-    return Ending("success" if found.outcome >= 1.0 else "failure", found.outcome, found.detail)
+        detail = f"the harness did not end within {timeout_s:g} s"
+        return Ending("timeout", found.outcome, detail, found.rewards)
+    return Ending("success" if found.outcome >= 1.0 else "failure", found.outcome, found.detail, found.rewards)
 
 
-def _read_reward(text: str, name: str) -> Verdict:
+def _read_rewards(name: str, text: str) -> Verdict:
+    """The scores in a reward file: a number, or a JSON object of numbers."""
     try:
-        value = float(text)
-    except ValueError:
-        return Verdict(None, f"{name} holds {text[:40]!r}, not a number in [0, 1]")
-    if math.isnan(value) or not 0.0 <= value <= 1.0:
-        return Verdict(None, f"{name} holds {value}, not a number in [0, 1]")
-    return Verdict(value)
+        found = json.loads(text) if name.endswith(".json") else {REWARD: float(text)}
+    except (ValueError, RecursionError):
+        return _bad(f"{name} holds {text[:40]!r}, not {'JSON' if name.endswith('.json') else 'a number from 0 to 1'}")
+    if not isinstance(found, dict) or not found:
+        return _bad(f"{name} holds {text[:40]!r}, not an object of numbers")
+    for key, value in found.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return _bad(f"{name}: {key} is {value!r}, not a number")
+    rewards = {key: float(value) for key, value in found.items()}
+    if len(rewards) == 1:
+        rewards = {REWARD: next(iter(rewards.values())), **rewards}
+    if REWARD not in rewards:
+        return _bad(f"{name} has the scores {', '.join(sorted(rewards))}, and none is named {REWARD!r}")
+    if not 0.0 <= rewards[REWARD] <= 1.0:
+        return _bad(f"{name}: {REWARD} is {rewards[REWARD]:g}, not a number from 0 to 1")
+    return Verdict(rewards)
+
+
+def _bad(detail: str) -> Verdict:
+    return Verdict(fault="bad_reward", detail=detail)

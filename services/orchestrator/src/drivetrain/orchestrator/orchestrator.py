@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 from drivetrain.common.bus.base import Bus, Consumer, Delivery, Subscription
+from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.events import NewerVersion, RolloutRequested
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import trace
-from drivetrain.orchestrator.declarations import BadDeclaration
 from drivetrain.orchestrator.metrics import REDELIVERED, REFUSED, RUNNING
 from drivetrain.orchestrator.reports import Reporter, publish
 from drivetrain.orchestrator.requests import Planner, check_names

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.events import RolloutRequested
 from drivetrain.common.identity import RolloutKey, rollout_session, sign_rollout_key
-from drivetrain.orchestrator.declarations import BadDeclaration
+from drivetrain.common.tasks import COMMAND_HARNESS, Task, parse_task
 from drivetrain.orchestrator.harnesses import Harness
 from drivetrain.orchestrator.runner import Plan
-from drivetrain.orchestrator.tasks import parse_task
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEY_MARGIN_S = 60.0
@@ -35,7 +35,7 @@ class Planner:
             BadDeclaration: the task is bad, or its harness is unknown.
         """
         task = parse_task(request.task)
-        harness = self._harness(task.harness)
+        harness = self._harness(task)
         timeout_s = min(task.timeout_s, request.timeout_s)
         if timeout_s <= 0:
             raise BadDeclaration(f"the request's timeout_s is {request.timeout_s}: give a positive number of seconds")
@@ -49,7 +49,12 @@ class Planner:
         }
         return Plan(lease_name(request), task, harness, values, timeout_s)
 
-    def _harness(self, name: str) -> Harness:
+    def _harness(self, task: Task) -> Harness:
+        name = task.harness or (COMMAND_HARNESS if task.command else None)
+        if name is None or (name == COMMAND_HARNESS and task.command is None):
+            raise BadDeclaration("the task: neither harness nor command is given: name a harness, or give a command")
+        if name != COMMAND_HARNESS and task.command is not None:
+            raise BadDeclaration(f"the task: command belongs to the harness 'command', not to {name!r}: remove one")
         if name not in self.harnesses:
             known = ", ".join(sorted(self.harnesses))
             raise BadDeclaration(f"the task: harness {name!r} is unknown: use one of {known}, or add its file")

@@ -1,6 +1,7 @@
 """The life of a rollout as a pure state machine: requested → starting → running → grading → finished."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from drivetrain.common.events import (
@@ -11,6 +12,7 @@ from drivetrain.common.events import (
     RolloutStarted,
     Signal,
 )
+from drivetrain.common.events.rollouts import VerifierFault
 from drivetrain.common.identity import ROLLOUT_TENANT
 
 State = Literal["requested", "starting", "running", "grading", "finished"]
@@ -30,11 +32,14 @@ class InvalidTransition(RuntimeError):
 
 @dataclass(frozen=True)
 class Ending:
-    """How a rollout ended. `outcome` lies in [-1, 1]; None means that there is no evidence of how well it went."""
+    """How a rollout ended. `outcome` lies in [-1, 1]; None means that there is no evidence of how well it went.
+    `rewards` are the verifier's own numbers, `fault` says why it gave none."""
 
     reason: FinishReason
     outcome: float | None = None
     detail: str = ""
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    fault: VerifierFault | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,8 @@ def outcome_signal(rollout: Rollout, ending: Ending, now: float) -> Signal:
         text=ending.detail,
         rollout=rollout.ref,
         reason=ending.reason,
+        rewards=dict(ending.rewards),
+        fault=ending.fault,
         at=now,
     )
 
@@ -96,6 +103,8 @@ def finished_event(rollout: Rollout, ending: Ending, now: float) -> RolloutFinis
         session=rollout.session,
         reason=ending.reason,
         outcome=ending.outcome,
+        rewards=dict(ending.rewards),
+        fault=ending.fault,
         detail=ending.detail,
         seconds=max(0.0, now - rollout.since),
         at=now,
@@ -104,4 +113,4 @@ def finished_event(rollout: Rollout, ending: Ending, now: float) -> RolloutFinis
 
 def ending_from_signal(signal: Signal) -> Ending:
     """The ending that a stored outcome tells of: after a crash between the two events they must agree."""
-    return Ending(reason=signal.reason or "infrastructure", outcome=signal.value, detail=signal.text)
+    return Ending(signal.reason or "infrastructure", signal.value, signal.text, signal.rewards, signal.fault)

@@ -1,33 +1,38 @@
-"""Runs one rollout through its states on a backend: prepare, let the harness work, grade in a fresh copy, clean up."""
+"""Runs one rollout through its states on a backend: prepare, let the harness work, grade apart, clean up."""
 
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from drivetrain.common.tasks import Task, fixed_places
 from drivetrain.orchestrator.backends.base import Backend, BackendError, CannotExec, Command, Exit, Lease
-from drivetrain.orchestrator.grading import Verdict, crash, ending, verdict
+from drivetrain.orchestrator.grading import MAX_REWARD_BYTES, REWARD_FILES, Verdict, crash, ending, verdict
 from drivetrain.orchestrator.harnesses import Harness
+from drivetrain.orchestrator.preparing import beside_service, setup_script
 from drivetrain.orchestrator.rollouts import Ending, State
-from drivetrain.orchestrator.tasks import Task
-from drivetrain.orchestrator.trees import discard, read_small, remove, write_files
+from drivetrain.orchestrator.trees import remove, write_files
 
 LOG_TAIL = 800
 """Characters of a command's output that an ending's detail quotes."""
+SETUP_S = 60.0
+"""How long a task's setup may take."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """All that a rollout needs to run. `name` is unique among leases; `values` fill the harness's templates, except
-    `work` and `home`, which the lease knows; `timeout_s` bounds the harness."""
+    `work` and `home`, which the lease knows; `timeout_s` bounds the harness. `solution` are the files of the reference
+    solution, where that is what runs."""
 
     name: str
     task: Task
     harness: Harness
     values: Mapping[str, str]
     timeout_s: float
+    solution: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -44,6 +49,8 @@ class Runner:
     async def run(self, plan: Plan, moved: Callable[[State], None]) -> Ending:
         """Run a plan to its ending; `moved` is told each state that is reached. A backend's failure is an ending of
         its own; when cancelled, the leases are stopped first."""
+        if why := self.why_not(plan.task):
+            return Ending("cancelled", None, why)
         try:
             with self._staged() as tree:
                 ran = await self._let_work(plan, moved, tree)
@@ -54,45 +61,74 @@ class Runner:
         except BackendError as error:
             return Ending("infrastructure", None, str(error))
 
+    def why_not(self, task: Task) -> str:
+        """Why a task cannot run on this backend; empty if it can."""
+        if task.container_only:
+            return f"{task.name} needs a container: {'; '.join(task.container_only)}"
+        if not self._backend.fixed_places and (place := fixed_places(task)):
+            variable = "set `isolation` so that bubblewrap is used, or write ${TEST_DIR:-/tests} and the like"
+            return f"{task.name} names {place}, and this backend has no such place: {variable}"
+        return ""
+
     async def _let_work(self, plan: Plan, moved: Callable[[State], None], tree: Path) -> Exit | Ending:
-        """Run the harness and copy its work folder to `tree`; an Ending if there is nothing to grade."""
-        async with self._lease(plan.name) as lease:
-            await self._put(lease, plan.task.files)
-            argv, environment = plan.harness.fill({**plan.values, "work": lease.work, "home": lease.home})
+        """Run the harness and copy what is to be graded to `tree`; an Ending if there is nothing to grade."""
+        async with self._lease(plan.name, plan.task) as lease:
+            await self._prepare(lease, plan.task)
+            await self._put(lease, "solution", plan.solution)
+            places = {"work": lease.places["work"], "home": lease.places["home"]}
+            argv, environment = plan.harness.fill({**plan.values, **places})
+            if service := plan.task.service:
+                await self._put(lease, "service", service.files)
+                argv = beside_service(service.command, argv)
             moved("running")
             try:
-                ran = await lease.exec(Command(argv, plan.timeout_s, environment))
+                ran = await lease.exec(Command(argv, plan.timeout_s, {**plan.task.environment, **environment}))
             except CannotExec as error:
                 return Ending("harness_crash", None, f"{error}: {plan.harness.install}")
             log = (await lease.logs(LOG_TAIL)).replace(plan.key, "<key>")
+            if plan.task.service and await lease.read("tmp/service-failed", 1) is not None:
+                raise BackendError(f"the task's service did not start; its last lines: {log}")
             if crashed := crash(plan.harness, ran, log):
                 return crashed
-            await lease.download("work", tree)
+            for path in plan.task.artifacts or ("",):
+                await lease.download(f"work/{path}", tree / path)
             return ran
 
     async def _grade(self, plan: Plan, tree: Path) -> Verdict:
         """Verify a copy of the work; the task's tests join it only here, where no agent runs any more."""
         verify = plan.task.verify
-        if verify.reward_file is not None:
-            discard(tree, verify.reward_file)
-        async with self._lease(f"{plan.name}.grade") as lease:
+        async with self._lease(f"{plan.name}.grade", plan.task) as lease:
+            if plan.task.artifacts:
+                await self._prepare(lease, plan.task)
             await lease.upload(tree, "work")
-            await self._put(lease, verify.files)
+            await self._put(lease, "tests", verify.files)
+            command = Command(
+                ("/bin/sh", "-c", verify.command), verify.timeout_s, {**plan.task.environment, **verify.environment}
+            )
             try:
-                ran = await lease.exec(Command(("/bin/sh", "-c", verify.command), verify.timeout_s))
+                ran = await lease.exec(command)
             except CannotExec as error:
-                raise BackendError(f"the verifier did not start: {error}") from error
-            reward = await self._reward(lease, verify.reward_file)
-            return verdict(verify, ran, reward, await lease.logs(LOG_TAIL))
+                return Verdict(fault="not_started", detail=f"the verifier did not start: {error}")
+            return verdict(verify, ran, await _rewards(lease), await lease.logs(LOG_TAIL))
 
-    async def _reward(self, lease: Lease, name: str | None) -> str | None:
-        if name is None:
-            return None
-        with self._staged() as folder:
-            await lease.download(f"work/{name}", folder / "reward")
-            return read_small(folder / "reward")
+    async def _prepare(self, lease: Lease, task: Task) -> None:
+        """Bring a lease's work folder to where the task begins.
 
-    async def _put(self, lease: Lease, files: Mapping[str, str]) -> None:
+        Raises:
+            BackendError: a program is not there, or the setup failed.
+        """
+        await self._put(lease, "work", task.files)
+        if not (script := setup_script(task.needs, task.setup)):
+            return
+        try:
+            ran = await lease.exec(Command(("/bin/sh", "-c", script), SETUP_S, task.environment))
+        except CannotExec as error:
+            raise BackendError(f"the setup of {task.name} did not start: {error}") from error
+        if ran.timed_out or ran.status != 0:
+            how = f"did not end within {SETUP_S:g} s" if ran.timed_out else f"ended with status {ran.status}"
+            raise BackendError(f"the setup of {task.name} {how}; its last lines: {await lease.logs(LOG_TAIL)}")
+
+    async def _put(self, lease: Lease, place: str, files: Mapping[str, bytes]) -> None:
         if not files:
             return
         with self._staged() as folder:
@@ -100,11 +136,11 @@ class Runner:
                 await asyncio.to_thread(write_files, folder, files)
             except OSError as error:
                 raise BackendError(f"the task's files cannot be written: {error}") from error
-            await lease.upload(folder, "work")
+            await lease.upload(folder, place)
 
     @asynccontextmanager
-    async def _lease(self, name: str) -> AsyncIterator[Lease]:
-        lease = await self._backend.start(name)
+    async def _lease(self, name: str, task: Task) -> AsyncIterator[Lease]:
+        lease = await self._backend.start(name, task.workdir)
         try:
             yield lease
         finally:
@@ -125,3 +161,8 @@ class Runner:
             yield folder
         finally:
             remove(folder)
+
+
+async def _rewards(lease: Lease) -> dict[str, bytes]:
+    found = {name: await lease.read(f"logs/verifier/{name}", MAX_REWARD_BYTES + 1) for name in REWARD_FILES}
+    return {name: content for name, content in found.items() if content is not None}

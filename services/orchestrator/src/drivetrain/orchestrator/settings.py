@@ -1,6 +1,7 @@
 """The orchestrator's settings."""
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr
 
@@ -16,6 +17,10 @@ class OrchestratorSettings(Settings):
     secret: SecretStr = Field(min_length=16, description="signs rollout keys; the same as the proxy's")
     work_folder: Path = Field(Path("runs/orchestrator"), description="leases live here; one orchestrator a folder")
     harness_path: list[Path] = Field([], description="folders with harness programs, first in a rollout's PATH")
+    isolation: Literal["auto", "bubblewrap", "none"] = Field(
+        "auto", description="confine commands with bubblewrap: if it works here, always, or never"
+    )
+    readable: list[Path] = Field([], description="more folders that confined commands may read")
     harness_folders: list[Path] = Field([], description="more folders of harness files; they override built-in ones")
     concurrency: int = Field(4, ge=1, le=10_000, description="rollouts at a time")
     grace_s: float = Field(2.0, ge=0, le=60, description="seconds between SIGTERM and SIGKILL at a timeout")

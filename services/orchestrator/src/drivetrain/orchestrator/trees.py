@@ -6,15 +6,15 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-SMALL_FILE_BYTES = 4096
 
-
-def write_files(root: Path, files: Mapping[str, str]) -> None:
-    """Write texts under a folder. Paths are relative, without '..'."""
-    for name, text in files.items():
+def write_files(root: Path, files: Mapping[str, bytes]) -> None:
+    """Write files under a folder; scripts (`#!`) can be run. Paths are relative, without '..'."""
+    for name, content in files.items():
         target = _real_parent(root, name) / PurePosixPath(name).name
         remove(target)
-        target.write_text(text, encoding="utf-8")
+        target.write_bytes(content)
+        if content.startswith(b"#!"):
+            target.chmod(0o755)
 
 
 def merge_tree(source: Path, target: Path) -> None:
@@ -37,6 +37,7 @@ def copy_out(root: Path, path: str, to: Path) -> bool:
     source = root / path
     if source.is_symlink() or not source.resolve().is_relative_to(root.resolve()):
         return False
+    to.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         merge_tree(source, to)
     elif source.is_file():
@@ -46,22 +47,13 @@ def copy_out(root: Path, path: str, to: Path) -> bool:
     return True
 
 
-def read_small(path: Path) -> str | None:
-    """The first 4 KiB of a small text file, None when there is no regular file."""
-    if path.is_symlink() or not path.is_file():
+def read_head(root: Path, path: str, limit: int) -> bytes | None:
+    """The first bytes of a file below `root`, None when there is no regular file, or only through a link."""
+    source = root / path
+    if source.is_symlink() or not source.is_file() or not source.resolve().is_relative_to(root.resolve()):
         return None
-    with path.open("rb") as file:
-        return file.read(SMALL_FILE_BYTES).decode("utf-8", errors="replace")
-
-
-def discard(root: Path, path: str) -> None:
-    """Remove one entry below `root`, without following a link on the way."""
-    at = root
-    for part in PurePosixPath(path).parts:
-        at = at / part
-        if at.is_symlink():
-            break
-    remove(at)
+    with source.open("rb") as file:
+        return file.read(limit)
 
 
 def remove(path: Path) -> None:

@@ -1,8 +1,8 @@
-"""`drivetrain run`: one task, run once or as a group, followed to its end."""
+"""`drivetrain run`: tasks, each run once or as a group, followed to their ends."""
 
 import asyncio
 import time
-import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,48 +14,57 @@ from drivetrain.cli.commands.connection import BusUrl, open_bus
 from drivetrain.cli.errors import CliError
 from drivetrain.cli.follow import Task, follow, group_requests
 from drivetrain.cli.stack import running
+from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.events import DeadLetter, Event, RolloutFinished, RolloutStarted
 from drivetrain.common.identity import new_id
+from drivetrain.common.tasks import load_tasks, plain
 
 QUEUE_S = 120.0
 """How much longer than its own timeout a rollout may take: waiting for its turn, and being verified."""
 
 
 def run(
-    task: Annotated[Path, typer.Argument(help="A task file (TOML).", metavar="TASK.toml")],
+    tasks: Annotated[Path, typer.Argument(help="A task (YAML, or a folder with a task.toml), or a folder of them.")],
     policy: Annotated[str | None, typer.Option(help="The policy; without it, that of the running stack.")] = None,
-    count: Annotated[int, typer.Option(help="Run the task this often, as one group that is compared.", min=1)] = 1,
+    harness: Annotated[str | None, typer.Option(help="Who works on the tasks; a task may name its own.")] = None,
+    command: Annotated[str | None, typer.Option(help="The shell command of the harness `command`.")] = None,
+    count: Annotated[int, typer.Option(help="Run each task this often, as one group that is compared.", min=1)] = 1,
     timeout: Annotated[float, typer.Option(help="Seconds for each rollout; the task's own limit holds too.")] = 3600.0,
     bus: BusUrl = None,
 ) -> None:
-    """Run a task with its harness against the policy. Ends with 0 if every rollout had a positive outcome."""
-    content = read_task(task)
+    """Run tasks with a harness against the policy. Ends with 0 if every rollout had a positive outcome."""
+    contents = read_tasks(tasks, harness, command)
     chosen = policy or running().policy
-    ends = asyncio.run(_run(bus, content, chosen, count, timeout, Console()))
+    ends = asyncio.run(_run(bus, contents, chosen, count, timeout, Console()))
     good = sum(1 for end in ends if isinstance(end, RolloutFinished) and (end.outcome or 0) > 0)
-    print(f"{good} of {count} with a positive outcome")
-    raise typer.Exit(0 if good == count else 1)
+    total = len(contents) * count
+    print(f"{good} of {total} with a positive outcome")
+    raise typer.Exit(0 if good == total else 1)
 
 
-def read_task(path: Path) -> Task:
-    """The content of a task file; the orchestrator checks what is in it.
+def read_tasks(path: Path, harness: str | None, command: str | None) -> list[Task]:
+    """The tasks of a path as requests carry them; `harness` and `command` take the place of what a task names.
 
     Raises:
-        CliError: no such file, or it is not TOML.
+        CliError: there is none, or one is bad.
     """
     try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise CliError(f"{path} cannot be read: {error.strerror}", status=2) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CliError(f"{path} is not a TOML file: {error}", status=2) from error
+        tasks = [plain(task) for task in load_tasks(path)]
+    except BadDeclaration as error:
+        raise CliError(str(error), status=2) from error
+    if harness is None and command is None:
+        return tasks
+    chosen = {key: value for key, value in (("harness", harness), ("command", command)) if value is not None}
+    return [{key: value for key, value in task.items() if key not in ("harness", "command")} | chosen for task in tasks]
 
 
-async def _run(url: str | None, task: Task, policy: str, count: int, timeout_s: float, console: Console) -> list[Event]:
+async def _run(
+    url: str | None, tasks: Sequence[Task], policy: str, count: int, timeout_s: float, console: Console
+) -> list[Event]:
     ends: list[Event] = []
     async with open_bus(url) as bus:
-        requests = group_requests(task, policy, new_id()[:12], count, timeout_s, time.time())
-        console.print(f"Requested run {requests[0].rollout.run}, {count} rollouts of {policy}")
+        requests = group_requests(tasks, policy, new_id()[:12], count, timeout_s, time.time())
+        console.print(f"Requested run {requests[0].rollout.run}, {len(requests)} rollouts of {policy}")
         async for event in follow(bus, requests, patience_s=timeout_s + QUEUE_S):
             console.print(escape(_line(event)), soft_wrap=True, highlight=False)
             if not isinstance(event, RolloutStarted):

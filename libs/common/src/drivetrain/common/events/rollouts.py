@@ -8,6 +8,10 @@ from drivetrain.common.events.base import Event
 
 FinishReason = Literal["success", "failure", "timeout", "harness_crash", "infrastructure", "cancelled"]
 
+VerifierFault = Literal["hung", "killed", "not_started", "no_reward", "bad_reward", "too_large"]
+"""Why a verifier said nothing: it did not end in time, was killed, could not be started, wrote no reward, wrote what is
+no number from 0 to 1, or wrote more than a reward."""
+
 
 class RolloutRef(msgspec.Struct, frozen=True, kw_only=True):
     """Which rollout, of which group (the rollouts of one task that are compared) of which run."""
@@ -19,7 +23,7 @@ class RolloutRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RolloutRequested(Event, frozen=True, kw_only=True):
-    """Run one task once with one harness. `task` is the content of a task file (services/orchestrator/README.md)."""
+    """Run one task once with one harness. `task` holds the keys of a task file (docs/tasks.md)."""
 
     STREAM: ClassVar[str] = "ROLLOUTS"
     PREFIX: ClassVar[str] = "rollout.requested"
@@ -50,7 +54,11 @@ class RolloutStarted(Event, frozen=True, kw_only=True):
 
 
 class RolloutFinished(Event, frozen=True, kw_only=True):
-    """How the rollout ended: a typed reason, the verifier's outcome in [-1, 1], and the seconds it took."""
+    """How the rollout ended: a typed reason, the verifier's outcome in [-1, 1], and the seconds it took.
+
+    `rewards` are what the verifier wrote, as it wrote them: `reward` in [0, 1], which is the outcome on another scale
+    (0 is -1, 1 is 1), and scores of other names beside it. A verifier that says nothing has a `fault`, and no outcome.
+    """
 
     STREAM: ClassVar[str] = "ROLLOUTS"
     PREFIX: ClassVar[str] = "rollout.finished"
@@ -60,6 +68,8 @@ class RolloutFinished(Event, frozen=True, kw_only=True):
     session: str
     reason: FinishReason
     outcome: float | None
+    rewards: dict[str, float] = {}
+    fault: VerifierFault | None = None
     detail: str = ""
     seconds: float
     at: float

@@ -1,13 +1,26 @@
 """The lease interface: a sandbox that is started, used and stopped, wherever it runs.
 
-Every operation may be repeated without harm. Paths inside a lease are relative to it: `work` is the work folder, the
-command's current directory; `home` is the command's home folder.
+Every operation may be repeated without harm. A lease has one folder for each of `PLACES`; paths inside a lease are
+relative and begin with a place: `work/answer.txt`. Where they lie for a command says `Lease.places`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+PLACES = {
+    "work": "WORK_DIR",
+    "home": "HOME",
+    "tmp": "TMPDIR",
+    "tests": "TEST_DIR",
+    "logs": "LOGS_DIR",
+    "solution": "SOLUTION_DIR",
+    "service": "SERVICE_DIR",
+}
+"""A lease's folders, and the environment variable in which a command finds each: the work folder, where it starts; its
+home; files of no interest later; the tests, while grading; what the verifier writes; the reference solution, while a
+task is checked; the files of the task's service."""
 
 
 class BackendError(RuntimeError):
@@ -37,10 +50,9 @@ class Exit:
 
 
 class Lease(Protocol):
-    """One sandbox. `work` and `home` are absolute paths as the command inside sees them."""
+    """One sandbox. `places` are absolute paths as the command inside sees them."""
 
-    work: str
-    home: str
+    places: Mapping[str, str]
 
     async def exec(self, command: Command) -> Exit:
         """Run a command in the work folder to its end, or to its timeout. When this returns or raises, no process
@@ -58,6 +70,9 @@ class Lease(Protocol):
         """Copy a file or a folder of the lease to a local path; False when it is not there. Links are copied as
         links, never followed."""
 
+    async def read(self, path: str, limit: int) -> bytes | None:
+        """The first `limit` bytes of a file of the lease; None when there is no regular file. No link is followed."""
+
     async def logs(self, limit: int) -> str:
         """The last `limit` characters of what the commands printed."""
 
@@ -66,10 +81,14 @@ class Lease(Protocol):
 
 
 class Backend(Protocol):
-    """A maker of sandboxes."""
+    """A maker of sandboxes. `fixed_places`: they have /tests, /logs and so on where Harbor's containers have them."""
 
-    async def start(self, name: str) -> Lease:
-        """A sandbox of that name; one that exists already is adopted."""
+    @property
+    def fixed_places(self) -> bool: ...
+
+    async def start(self, name: str, workdir: str = "/app") -> Lease:
+        """A sandbox of that name; one that exists already is adopted. Its work folder lies at `workdir`, where places
+        are fixed."""
 
     async def reap(self) -> int:
         """End every sandbox that an earlier life of this orchestrator left; returns how many processes that ended."""

@@ -1,7 +1,7 @@
 """Sandboxes as folders and process groups of this machine.
 
-A command runs in a session of its own, with an environment that holds only what is declared. It is not confined beyond
-that: it may read what the orchestrator's user may read. Use it for harnesses and tasks that you trust.
+A command runs in a session of its own, with an environment that holds only what is declared. With bubblewrap it sees
+its own lease and the system's programs; without, it may read what the orchestrator's user may read.
 """
 
 import asyncio
@@ -9,19 +9,22 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from drivetrain.orchestrator.backends.base import BackendError, CannotExec, Command, Exit
-from drivetrain.orchestrator.backends.processes import Process, ProcessesRemain, end_all, supported
-from drivetrain.orchestrator.trees import copy_out, make_real, merge_tree, remove
+from drivetrain.orchestrator.backends.base import PLACES, BackendError, CannotExec, Command, Exit
+from drivetrain.orchestrator.backends.bubblewrap import Bubblewrap
+from drivetrain.orchestrator.backends.processes import Process, ProcessesRemain, ask_to_end, end_all, supported
+from drivetrain.orchestrator.trees import copy_out, make_real, merge_tree, read_head, remove
 
 MARK = "DRIVETRAIN_LEASE"
 """Environment variable that every process of a lease inherits; its value is the lease's folder."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+CONFINED = {"home": "/home/agent", "tmp": "/tmp"}
+"""Where a confined command finds its folders; the others lie at the root, under their names."""
 
 T = TypeVar("T")
 
@@ -29,12 +32,18 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class ProcessBackend:
     """Leases under one folder. `path` comes before the system's own folders in a command's PATH; `grace_s` is the
-    time between SIGTERM and SIGKILL; with `keep`, a stopped lease's folder stays for inspection."""
+    time between SIGTERM and SIGKILL; with `keep`, a stopped lease's folder stays for inspection; with `bubblewrap`,
+    commands are confined."""
 
     root: Path
     path: tuple[Path, ...] = ()
     grace_s: float = 2.0
     keep: bool = False
+    bubblewrap: Bubblewrap | None = None
+
+    @property
+    def fixed_places(self) -> bool:
+        return self.bubblewrap is not None
 
     def __post_init__(self) -> None:
         if not supported():
@@ -42,11 +51,12 @@ class ProcessBackend:
         if not self.root.is_absolute():
             raise BackendError(f"the leases' folder {self.root} is relative: give an absolute path")
 
-    async def start(self, name: str) -> "ProcessLease":
-        lease = ProcessLease(self, self.root / name)
+    async def start(self, name: str, workdir: str = "/app") -> "ProcessLease":
+        lease = ProcessLease(self, self.root / name, workdir)
         try:
-            for folder in ("work", "home", "tmp"):
-                make_real(lease.folder / folder)
+            for place in PLACES:
+                make_real(lease.folder / place)
+            make_real(lease.folder / "logs" / "verifier")
         except OSError as error:
             raise BackendError(f"cannot create {lease.folder}: {error.strerror}") from error
         return lease
@@ -63,11 +73,10 @@ class ProcessBackend:
 class ProcessLease:
     """See `Lease` for the contract."""
 
-    def __init__(self, backend: ProcessBackend, folder: Path) -> None:
+    def __init__(self, backend: ProcessBackend, folder: Path, workdir: str) -> None:
         self._backend = backend
         self.folder = folder
-        self.work = str(folder / "work")
-        self.home = str(folder / "home")
+        self.places: Mapping[str, str] = _places(folder, workdir, backend.fixed_places)
         self._log = folder / "output.log"
 
     async def exec(self, command: Command) -> Exit:
@@ -82,13 +91,16 @@ class ProcessLease:
         finally:
             # Also when this task is cancelled: nothing may stay behind.
             await asyncio.shield(self._sweep(process))
-        return Exit(process.returncode or 0, timed_out, time.monotonic() - begun)
+        return Exit(self._status(process.returncode or 0), timed_out, time.monotonic() - begun)
 
     async def upload(self, tree: Path, to: str) -> None:
         await _copying(merge_tree, tree, self.folder / to)
 
     async def download(self, path: str, to: Path) -> bool:
         return await _copying(copy_out, self.folder, path, to)
+
+    async def read(self, path: str, limit: int) -> bytes | None:
+        return await _copying(read_head, self.folder, path, limit)
 
     async def logs(self, limit: int) -> str:
         if not self._log.is_file():
@@ -104,16 +116,27 @@ class ProcessLease:
 
     def _environment(self, command: Command) -> dict[str, str]:
         path = os.pathsep.join([*map(str, self._backend.path), SYSTEM_PATH])
-        own = {"HOME": self.home, "TMPDIR": str(self.folder / "tmp"), MARK: str(self.folder)}
-        return {"PATH": path, "LANG": "C.UTF-8", **command.environment, **own}
+        own = {variable: self.places[place] for place, variable in PLACES.items()}
+        return {"PATH": path, "LANG": "C.UTF-8", **command.environment, **own, MARK: str(self.folder)}
+
+    def _argv(self, program: str, command: Command) -> list[str]:
+        argv = [program, *command.argv[1:]]
+        if self._backend.bubblewrap is None:
+            return argv
+        binds = {str(self.folder / place): path for place, path in self.places.items()}
+        return self._backend.bubblewrap.wrap(argv, binds, self.places["work"])
+
+    def _status(self, status: int) -> int:
+        """The command's own status: bubblewrap tells of a signal as shells do, by 128 and its number."""
+        killed = self._backend.bubblewrap is not None and 128 < status < 128 + signal.NSIG
+        return 128 - status if killed else status
 
     async def _spawn(self, program: str, command: Command, environment: dict[str, str]) -> asyncio.subprocess.Process:
         with self._log.open("ab") as log:
             try:
                 return await asyncio.create_subprocess_exec(
-                    program,
-                    *command.argv[1:],
-                    cwd=self.work,
+                    *self._argv(program, command),
+                    cwd=self.folder / "work",
                     env=environment,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=log,
@@ -127,7 +150,10 @@ class ProcessLease:
         """Wait for the end; at the timeout ask with SIGTERM, then insist. Returns whether time ran out."""
         if await _ended(process, timeout_s):
             return False
-        _signal_group(process, signal.SIGTERM)
+        if self._backend.bubblewrap is None:
+            _signal_group(process, signal.SIGTERM)
+        else:  # the wrapper stays: its end would be the sudden end of all that is inside
+            await asyncio.to_thread(ask_to_end, MARK, str(self.folder), process.pid)
         if not await _ended(process, self._backend.grace_s):
             _signal_group(process, signal.SIGKILL)
             await process.wait()
@@ -139,6 +165,12 @@ class ProcessLease:
             _signal_group(process, signal.SIGKILL)
             await process.wait()
         await _end(lambda other: other.mark == str(self.folder) or other.session == process.pid)
+
+
+def _places(folder: Path, workdir: str, confined: bool) -> dict[str, str]:
+    if not confined:
+        return {place: str(folder / place) for place in PLACES}
+    return {**{place: f"/{place}" for place in PLACES}, **CONFINED, "work": workdir}
 
 
 async def _copying(function: Callable[..., T], *arguments: object) -> T:

@@ -25,6 +25,7 @@ class ProcessesRemain(RuntimeError):
 class Process:
     """A live process as /proc shows it. `mark` is the value of the sought environment variable, None without it."""
 
+    pid: int
     session: int
     mark: str | None
 
@@ -50,14 +51,23 @@ async def end_all(variable: str, chosen: Callable[[Process], bool], limit_s: flo
     return len(hit)
 
 
+def ask_to_end(variable: str, mark: str, but: int) -> None:
+    """SIGTERM to every process with that mark, except one."""
+    _signal(signal.SIGTERM, variable, lambda process: process.mark == mark and process.pid != but)
+
+
 def _kill_chosen(variable: str, chosen: Callable[[Process], bool]) -> set[int]:
+    return _signal(signal.SIGKILL, variable, chosen)
+
+
+def _signal(signum: signal.Signals, variable: str, chosen: Callable[[Process], bool]) -> set[int]:
     found = set()
     for pid in _pids():
         with suppress(OSError):  # it ended meanwhile, or belongs to someone else
             handle = os.pidfd_open(pid)
             try:
                 if (process := _look(pid, variable)) and chosen(process):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                    signal.pidfd_send_signal(handle, signum)
                     found.add(pid)
             finally:
                 os.close(handle)
@@ -74,7 +84,7 @@ def _look(pid: int, variable: str) -> Process | None:
     fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     if fields[0] in "ZX":
         return None
-    return Process(session=int(fields[3]), mark=_mark(pid, variable))
+    return Process(pid, session=int(fields[3]), mark=_mark(pid, variable))
 
 
 def _mark(pid: int, variable: str) -> str | None:

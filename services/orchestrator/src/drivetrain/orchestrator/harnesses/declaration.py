@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from drivetrain.orchestrator.declarations import BadDeclaration, declare, read_toml
+from drivetrain.common.declarations import BadDeclaration, declare, read_toml
 
 PLACEHOLDERS = frozenset({"proxy_url", "key", "model", "instruction", "command", "work", "home"})
 """proxy_url: the proxy, without a path; key: the rollout's API key; model: the policy's name; work, home: folders."""
