@@ -13,9 +13,7 @@ from openai import AsyncOpenAI
 
 from drivetrain.common.telemetry.admin import listen
 from drivetrain.common.tokens import unpack_ids
-from drivetrain.proxy.engines.base import EngineBroke, LabelSpan, Sampled
 from drivetrain.proxy.engines.vllm import Vllm
-from drivetrain.proxy.engines.wire import read_chunk
 
 Encode = Callable[[str], list[int]]
 QUESTION = {"role": "user", "content": "The capital of France?"}
@@ -133,6 +131,18 @@ async def test_garbage_in_mid_reply_is_an_error(proxy: Any, engine: Any, encode:
     assert (turn.finish, unpack_ids(turn.response_ids)) == ("error", sampled)
 
 
+async def test_what_the_engine_finds_wrong_once_it_streams_is_a_refusal(proxy: Any, engine: Any) -> None:
+    long = "The decoder prompt (length 5000) is longer than the maximum model length of 4096."
+    for message in ("no such thing", long):
+        error = {"error": {"message": message, "type": "BadRequestError", "code": 400}}
+        engine.say([], raw=b"data: " + msgspec.json.encode(error) + b"\n\n")
+    answers = [await post(proxy) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [400, 400]
+    assert [answer.json()["error"]["code"] for answer in answers] == ["engine_refused", "context_length_exceeded"]
+    assert "maximum context length is 4096 tokens" in answers[1].json()["error"]["message"]
+    assert await proxy.recorded() == []
+
+
 @pytest.mark.parametrize("garbage", [b"data: {broken\n\n", b"data: [DONE]\n\n", b"data: \xff\n\n"])
 async def test_garbage_instead_of_a_reply_is_no_reply(proxy: Any, engine: Any, garbage: bytes) -> None:
     engine.say([], raw=garbage)
@@ -184,31 +194,3 @@ async def test_the_context_is_what_the_engine_says(engine: Any) -> None:
     assert await vllm.context_tokens(engine.url) == 1234
     assert await vllm.context_tokens(closed_url()) is None
     await vllm.close()
-
-
-def chunk(**choice: Any) -> bytes:
-    return msgspec.json.encode({"choices": [{"index": 0, **choice}]})
-
-
-def test_a_chunk_is_read_with_its_logprobs_and_spans() -> None:
-    content = [{"token_id": 5, "logprob": -0.5, "rank": 1}, {"token_id": 6, "logprob": -9999.0}]
-    spans = [{"version": "3", "start": 0, "end": 2}]
-    data = chunk(token_ids=[5, 6], logprobs={"content": content}, finish_reason="length", weight_versions=spans)
-    assert read_chunk(data) == Sampled([5, 6], [-0.5, None], "length", [LabelSpan(0, 2, "3")])
-
-
-def test_logprobs_of_other_tokens_are_none_of_ours() -> None:
-    content = [{"token_id": 9, "logprob": -0.5}]
-    assert read_chunk(chunk(token_ids=[5], logprobs={"content": content})).logprobs == [None]
-    assert read_chunk(chunk(token_ids=[5], logprobs=None)).logprobs == [None]
-
-
-def test_cached_tokens_come_with_the_usage() -> None:
-    usage = {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}
-    assert read_chunk(msgspec.json.encode({"choices": [], "usage": usage})).cached == 4
-
-
-@pytest.mark.parametrize("reason", ["abort", "error"])
-def test_an_aborted_reply_is_no_finished_one(reason: str) -> None:
-    with pytest.raises(EngineBroke, match=reason):
-        read_chunk(chunk(token_ids=[5], finish_reason=reason))

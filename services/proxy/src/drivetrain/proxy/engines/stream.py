@@ -7,7 +7,7 @@ from itertools import takewhile
 import aiohttp
 
 from drivetrain.proxy.engines.base import Candidate, EngineBroke, Sampled
-from drivetrain.proxy.engines.wire import read_chunk
+from drivetrain.proxy.engines.wire import read_chunk, read_first
 
 _LONGEST_LINE = 16 << 20
 _END = b"[DONE]"
@@ -27,13 +27,14 @@ class VllmStream:
         """Wait for the first tokens.
 
         Raises:
-            EngineBroke: an error comes instead, or the stream ends before it.
+            EngineRefused: the engine finds the request itself wrong.
+            EngineBroke: another error comes instead, or the stream ends before it.
             aiohttp.ClientError, ConnectionError: the connection breaks.
         """
         first, *self._events = await self._read()
         if first == _END:
             raise EngineBroke("the engine's reply is empty")
-        self._first = read_chunk(first)
+        self._first = read_first(first)
 
     @property
     def prompt_ids(self) -> list[int] | None:

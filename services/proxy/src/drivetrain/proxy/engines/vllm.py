@@ -8,9 +8,8 @@ import msgspec
 
 from drivetrain.proxy.engines.base import EngineBroke, EngineRefused, EngineUnavailable
 from drivetrain.proxy.engines.stream import VllmStream
-from drivetrain.proxy.engines.wire import words
+from drivetrain.proxy.engines.wire import REFUSALS, words
 
-_REFUSALS = frozenset({400, 404, 413, 422})
 _BOMB = "decompression bomb"
 """In vLLM's words on an image that is too large to be read, which it calls an error of its own."""
 
@@ -114,6 +113,6 @@ async def _check(response: aiohttp.ClientResponse) -> None:
     if response.status == 200:
         return
     said = words(await response.read())
-    if response.status in _REFUSALS or _BOMB in said:
+    if response.status in REFUSALS or _BOMB in said:
         raise EngineRefused(f"the engine refuses the request: {said}")
     raise EngineBroke(f"the engine answered {response.status}: {said}")

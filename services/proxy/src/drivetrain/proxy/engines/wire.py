@@ -6,7 +6,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from drivetrain.proxy.engines.base import Candidate, EngineBroke, LabelSpan, Sampled
+from drivetrain.proxy.engines.base import Candidate, EngineBroke, EngineRefused, LabelSpan, Sampled
+
+REFUSALS = frozenset({400, 404, 413, 422})
+"""The codes with which vLLM refuses a request itself."""
+
 
 _TOO_LONG = (
     re.compile(r"maximum context length is (?P<limit>\d+) tokens.*?(?P<tokens>\d+) input tokens", re.DOTALL),
@@ -95,14 +99,37 @@ def read_chunk(data: bytes) -> Sampled:
     )
 
 
+def read_first(data: bytes) -> Sampled:
+    """The first event of a stream: what vLLM finds wrong with a request late, it says there, after a status of 200.
+
+    Raises:
+        EngineRefused: the request itself is refused.
+        EngineBroke: as `read_chunk` does.
+    """
+    try:
+        return read_chunk(data)
+    except EngineBroke as error:
+        said = _error(data)
+        if isinstance(said, dict) and said.get("code") in REFUSALS:
+            raise EngineRefused(f"the engine refuses the request: {words(data)}") from error
+        raise
+
+
 def words(data: bytes) -> str:
     """The message in an error of the engine, or the beginning of what it sent."""
-    try:
-        error = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    error = _error(data)
+    if error is None:
         return data[:200].decode(errors="replace")
-    inner = error.get("error", error) if isinstance(error, dict) else error
-    return str(inner.get("message", inner) if isinstance(inner, dict) else inner)[:500]
+    return str(error.get("message", error) if isinstance(error, dict) else error)[:500]
+
+
+def _error(data: bytes) -> Any:
+    """What JSON says of an error; None for what is no JSON."""
+    try:
+        said = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return said.get("error", said) if isinstance(said, dict) else said
 
 
 def too_long(said: str) -> tuple[int, int] | None:
