@@ -44,7 +44,8 @@ def _check_messages(messages: Sequence[Message]) -> None:
             raise Refused(400, "a tool result needs an earlier message with tool_calls", param=f"messages[{index}]")
         if message.role == "tool" and not message.tool_call_id:
             raise Refused(400, "a tool result needs a tool_call_id", param=f"messages[{index}].tool_call_id")
-        if message.role not in _SHOWING and any(isinstance(part, Image) for part in message.content or ()):
+        parts = message.content if isinstance(message.content, list) else ()
+        if message.role not in _SHOWING and any(isinstance(part, Image) for part in parts):
             words = f"a {message.role} message shows no images: show them in a user message"
             raise Refused(400, words, param=f"messages[{index}].content")
         if message.role != "assistant" and message.content is None:
