@@ -75,12 +75,16 @@ class NatsBus:
         self._reads = Together(self)
 
     async def create_streams(self) -> None:
-        """Create what is missing; what exists stays as it is."""
+        """Create what is missing, and let streams of an older version take the subjects that are new; all else that
+        exists stays as it is."""
         for spec in STREAMS:
             try:
-                await self.js.stream_info(spec.name)
+                held = (await self.js.stream_info(spec.name)).config
             except NotFoundError:
                 await self.js.add_stream(stream_config(spec))
+                continue
+            if missing := set(spec.subjects) - set(held.subjects or ()):
+                await self.js.update_stream(held.evolve(subjects=[*(held.subjects or ()), *sorted(missing)]))
         try:
             await self.js.object_store(OBJECTS)
         except NotFoundError:
