@@ -163,7 +163,7 @@ def test_a_full_disk_is_emptied_although_the_cursor_cannot_be_written(
         raise OSError("no space left on device")
 
     places = [place for _, place in spool.unread()]
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "pwrite", full)
     spool.advance(places[1])
     monkeypatch.undo()
     assert len(list(tmp_path.glob("*.log"))) == 2

@@ -16,6 +16,7 @@ from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.recording.commit import Commit, sync
 from drivetrain.proxy.recording.segments import mend, record, records, set_aside
 
+_CURSOR_BYTES = 64
 _log = get_logger("spool")
 
 
@@ -50,7 +51,9 @@ class Spool:
         self.cursor = self._within(cursor)
         self._writing = max(self._sizes, default=self.cursor.segment)
         self._file = self._open(self._writing)
+        self._remembered = os.open(folder / "cursor", os.O_WRONLY | os.O_CREAT, 0o600)
         self._sizes.setdefault(self._writing, 0)
+        self.advance(self.cursor)
 
     @property
     def backlog_bytes(self) -> int:
@@ -113,10 +116,9 @@ class Spool:
         for number in [n for n in self._sizes if n < cursor.segment]:
             self._path(number).unlink(missing_ok=True)
             del self._sizes[number]
-        temporary = self._folder / "cursor.new"
         try:
-            temporary.write_bytes(msgspec.json.encode(cursor))
-            temporary.replace(self._folder / "cursor")
+            # In place, and always as long: nothing is created or renamed while streams wait
+            os.pwrite(self._remembered, msgspec.json.encode(cursor).ljust(_CURSOR_BYTES), 0)
         except OSError as error:
             _log.warning("the spool's cursor cannot be written", reason=str(error))
 
@@ -124,8 +126,8 @@ class Spool:
         """Close the files; the log stays."""
         if self.fsync:
             self.commit()()
-        os.close(self._file)
-        os.close(self._lock)
+        for file in (self._file, self._remembered, self._lock):
+            os.close(file)
 
     def _forget_half(self) -> None:
         """Take back what was written of a record; where even that fails, readers step over it."""
@@ -133,7 +135,7 @@ class Spool:
             os.ftruncate(self._file, self._sizes[self._writing])
         except OSError as error:
             _log.error("half a record stays in the spool", reason=str(error))
-            self._sizes[self._writing] = os.fstat(self._file).st_size
+            self._sizes[self._writing] = self._path(self._writing).stat().st_size
 
     def _roll(self) -> None:
         """Begin a segment.
