@@ -1,12 +1,15 @@
-"""A checkpoint store with small checkpoints of random bytes: the service never looks inside the tensors."""
+"""A checkpoint store with small checkpoints of random values, and an archive in memory."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
+from drivetrain.common.store.archive import Archive
 from drivetrain.common.store.checkpoints import CheckpointStore, Manifest, Probe, file_entry
+from tests.stores import MemoryBlobs
 
 Write = Callable[..., Manifest]
 
@@ -14,6 +17,12 @@ Write = Callable[..., Manifest]
 @pytest.fixture
 def store(tmp_path: Path) -> CheckpointStore:
     return CheckpointStore(tmp_path / "store")
+
+
+@pytest.fixture
+def archive(store: CheckpointStore) -> Archive:
+    """As the service opens it, in memory."""
+    return Archive(MemoryBlobs(), "main", store.root / ".archive")
 
 
 @pytest.fixture
@@ -31,7 +40,7 @@ def write(store: CheckpointStore, base: Path) -> Write:
 
     def write_checkpoint(version: int, parent: int = 0, **fields: object) -> Manifest:
         with store.writing("main", version, 1024) as folder:
-            (folder / "model.safetensors").write_bytes(os.urandom(64))
+            save_file({"t": np.random.default_rng().random(8, np.float32)}, folder / "model.safetensors")
             given: dict[str, object] = {
                 "policy": "main",
                 "version": version,

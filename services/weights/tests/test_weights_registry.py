@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.weights.registry import IllegalTransition, Registry, State
+from drivetrain.common.store.lives import State, Version
+from drivetrain.weights.registry import IllegalTransition, Registry
 
 
 def promoted(number: int) -> Registry:
@@ -80,6 +81,50 @@ def test_a_version_that_nobody_announced_is_named() -> None:
 def test_a_candidate_cannot_be_promoted_without_being_loaded() -> None:
     with pytest.raises(IllegalTransition, match="candidate, not loading"):
         Registry().announce(1, 0).promote(1)
+
+
+def chain(*numbers: int) -> Registry:
+    """Promoted one after the other."""
+    registry = Registry()
+    for number in numbers:
+        registry = registry.announce(number, registry.promoted).begin(number).promote(number)
+    return registry
+
+
+def test_a_rollback_withdraws_all_that_was_promoted_since() -> None:
+    registry = chain(1, 3, 4)
+    assert registry.withdrawn_by(1) == [4, 3]
+    back = registry.roll_back(1, "worse")
+    assert back.promoted == 1
+    states = {number: version.state for number, version in back.versions.items()}
+    assert states == {1: State.PROMOTED, 3: State.ROLLEDBACK, 4: State.ROLLEDBACK}
+    assert back.versions[4].reason == "worse"
+    assert back.roll_back(0, "worse still").promoted == 0
+
+
+def test_what_serves_already_withdraws_nothing() -> None:
+    assert chain(1, 2).withdrawn_by(2) == []
+
+
+@pytest.mark.parametrize("to", [2, 3, 6, 9])
+def test_there_is_no_way_back_to_what_is_no_ancestor(to: int) -> None:
+    # 2 was held, 3 was withdrawn, 6 awaits a decision, 9 is unknown
+    registry = chain(1).announce(2, 1).hold(2, "bad").announce(3, 1).begin(3).promote(3).roll_back(1, "worse")
+    registry = registry.announce(5, 1).begin(5).promote(5).announce(6, 5)
+    with pytest.raises(IllegalTransition, match=f"version {to} is no ancestor of version 5.*; its ancestors are 1, 0"):
+        registry.withdrawn_by(to)
+
+
+def test_there_is_no_way_back_beyond_what_the_bus_remembers() -> None:
+    registry = Registry(7, {7: Version(7, None, State.PROMOTED)})
+    with pytest.raises(IllegalTransition, match="its ancestors are not known"):
+        registry.withdrawn_by(6)
+
+
+def test_the_child_of_a_withdrawn_version_is_refused_with_its_reason_and_the_next_of_the_line_is_not() -> None:
+    registry = chain(1, 2).roll_back(1, "replies too short").announce(3, 2).announce(4, 1)
+    assert "it was rolledback: replies too short" in str(registry.objection(3))
+    assert registry.objection(4) is None
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12), st.booleans()), max_size=30))

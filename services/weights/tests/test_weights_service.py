@@ -1,19 +1,33 @@
 """The service on an in-memory bus, with replicas that behave as told."""
 
 import asyncio
+import shutil
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from drivetrain.common.bus.base import Consumer, Delivery
+from drivetrain.common.bus.handling import Unprocessable
 from drivetrain.common.bus.memory import MemoryBus
-from drivetrain.common.events import WeightsCandidate, WeightsHeld, WeightsLoaded, WeightsPromoted
+from drivetrain.common.errors import CannotStart
+from drivetrain.common.events import (
+    WeightsCandidate,
+    WeightsHeld,
+    WeightsLoaded,
+    WeightsPromoted,
+    WeightsRollback,
+    WeightsRolledback,
+)
+from drivetrain.common.store.archive import Archive
+from drivetrain.common.store.blobs import Entry
 from drivetrain.common.store.checkpoints import CheckpointStore, Manifest
+from drivetrain.common.store.errors import Unavailable
 from drivetrain.weights.engines.base import EngineError, Refused, Serving, Weights
 from drivetrain.weights.replica import Replica
 from drivetrain.weights.service import WeightsService
 from drivetrain.weights.settings import TimeoutSettings
 from drivetrain.weights.source import Source
+from tests.stores import MemoryBlobs
 
 Write = Callable[..., Manifest]
 LABEL_OF_A_FRESH_VLLM = None
@@ -111,6 +125,20 @@ class Stage:
             (delivery,) = await subscription.fetch(1, 0.5)
             await self.service.on_candidate(delivery)
             await delivery.ack()
+
+    async def ask_back(self, to: int, number: str = "r1") -> None:
+        """Ask for a rollback and let the service act on it, as its loop does."""
+        await self.bus.publish(WeightsRollback(policy="main", version=to, id=number, reason="worse", at=1.0))
+        async with self.bus.consume(self.service.rollbacks) as subscription:
+            (delivery,) = await subscription.fetch(1, 0.5)
+            try:
+                await self.service.on_rollback(delivery)
+            finally:
+                await delivery.ack()
+
+    async def rolledback(self) -> list[tuple[int, int, str]]:
+        found = [stored.event for stored in await self.bus.last("WEIGHTS", "weights.rolledback.main.*")]
+        return [(event.version, event.to, event.reason) for event in found if isinstance(event, WeightsRolledback)]
 
     async def promoted(self) -> list[WeightsPromoted]:
         found = [stored.event for stored in await self.bus.last("WEIGHTS", "weights.promoted.main.*")]
@@ -304,3 +332,152 @@ async def test_a_restarted_service_does_not_believe_a_label_without_a_probe(stag
     await stage.start()
     assert [replica.up for replica in stage.replicas] == [False, True]
     assert [engine.loads for engine in stage.engines] == [[1, 1], [1]]
+
+
+async def test_a_rollback_serves_the_earlier_version_and_withdraws_the_newer_ones(stage: Stage) -> None:
+    for version in (1, 2, 3):
+        await stage.announce(version, version - 1)
+    await stage.ask_back(1)
+    # Newest first: cut off in between, what is published leads to a version that serves
+    assert await stage.rolledback() == [(3, 1, "worse"), (2, 1, "worse")]
+    assert [engine.version for engine in stage.engines] == [1, 1]
+    assert stage.service.registry.promoted == 1
+
+
+async def test_after_a_rollback_the_line_goes_on_from_there(stage: Stage) -> None:
+    await stage.announce(1, 0)
+    await stage.announce(2, 1)
+    await stage.ask_back(1)
+    await stage.announce(3, 2)
+    assert "it was rolledback: worse" in (await stage.held())[3]
+    await stage.announce(4, 1)
+    assert stage.service.registry.promoted == 4
+    await stage.ask_back(1, "r2")
+    assert [engine.version for engine in stage.engines] == [1, 1]
+
+
+async def test_a_rollback_to_the_base_model_loads_it(stage: Stage) -> None:
+    await stage.announce(1, 0)
+    await stage.ask_back(0)
+    assert [engine.version for engine in stage.engines] == [0, 0]
+    assert await stage.rolledback() == [(1, 0, "worse")]
+
+
+async def test_after_a_restart_the_version_that_was_rolled_back_to_is_known(stage: Stage) -> None:
+    await stage.announce(1, 0)
+    await stage.announce(2, 1)
+    await stage.ask_back(1)
+    stage.service = stage.make()
+    await stage.start()
+    assert stage.service.registry.promoted == 1
+    await stage.ask_back(0, "r2")
+    assert (await stage.rolledback())[-1] == (1, 0, "worse")
+
+
+async def test_a_rollback_cut_off_by_a_crash_is_taken_up_again(stage: Stage) -> None:
+    for version in (1, 2, 3):
+        await stage.announce(version, version - 1)
+    # The process died after the first of two events: 3 is withdrawn, the request was not acknowledged
+    await stage.bus.publish(WeightsRolledback(policy="main", version=3, to=1, reason="worse", at=50.0))
+    stage.service = stage.make()
+    await stage.start()
+    assert [engine.version for engine in stage.engines] == [1, 1]
+    await stage.ask_back(1)
+    assert stage.service.registry.promoted == 1
+
+
+async def test_a_rollback_while_no_replica_answers_is_decided_and_reached_later(stage: Stage) -> None:
+    await stage.announce(1, 0)
+    await stage.announce(2, 1)
+    for engine in stage.engines:
+        engine.away = True
+    await stage.ask_back(1)
+    assert await stage.rolledback() == [(2, 1, "worse")]
+    for engine in stage.engines:
+        engine.restart()
+    await stage.service.reconcile()
+    assert [engine.version for engine in stage.engines] == [1, 1]
+
+
+@pytest.mark.parametrize("to", [3, 7])
+async def test_a_rollback_to_what_never_served_is_refused_and_nothing_changes(stage: Stage, to: int) -> None:
+    await stage.announce(1, 0)
+    await stage.announce(2, 1)
+    stage.engines[0].refuses = "no"
+    await stage.announce(3, 2)
+    stage.engines[0].refuses = ""
+    with pytest.raises(Unprocessable, match=f"version {to} is no ancestor of version 2"):
+        await stage.ask_back(to)
+    assert await stage.rolledback() == []
+    assert [engine.version for engine in stage.engines] == [2, 2]
+
+
+async def test_a_rollback_to_a_collected_version_is_refused_and_what_serves_serves_on(stage: Stage) -> None:
+    await stage.announce(1, 0)
+    await stage.announce(2, 1)
+    shutil.rmtree(stage.source.store.path("main", 1))
+    with pytest.raises(Unprocessable, match="there is no checkpoint main@1"):
+        await stage.ask_back(1)
+    assert await stage.rolledback() == []
+    assert [engine.loads for engine in stage.engines] == [[1, 2], [1, 2]]
+
+
+async def test_a_rollback_reads_the_archive_for_what_the_trainer_removed(stage: Stage, archive: Archive) -> None:
+    stage.source.archive = archive
+    for version in (1, 2):
+        await stage.announce(version, version - 1)
+        folder = stage.source.store.path("main", version)
+        await archive.add(stage.source.store.manifest("main", version), folder, 0.0)
+    shutil.rmtree(stage.source.store.path("main", 1))
+    await stage.ask_back(1)
+    assert [engine.version for engine in stage.engines] == [1, 1]
+
+
+async def test_a_candidate_that_waits_for_replicas_is_held_when_its_parent_is_withdrawn(stage: Stage) -> None:
+    await stage.announce(1, 0)
+    await stage.announce(2, 1)
+    for engine in stage.engines:
+        engine.away = True
+    asked: list[asyncio.Task[None]] = []
+
+    def go_back() -> None:
+        if len(stage.slept) == 5:
+            asked.append(asyncio.create_task(stage.ask_back(1)))
+
+    stage.awaken = go_back
+    await stage.announce(3, 2)
+    await asyncio.gather(*asked)
+    assert "version 3 was trained from 2 (it was rolledback: worse), but 1 is promoted" in (await stage.held())[3]
+
+
+async def test_a_service_whose_version_only_an_unreachable_archive_has_does_not_start(
+    stage: Stage, archive: Archive
+) -> None:
+    await stage.announce(1, 0)
+    await stage.announce(2, 1)
+    shutil.rmtree(stage.source.store.path("main", 2))
+    archive.blobs = Away()
+    stage.source.archive = archive
+    stage.service = stage.make()
+    with pytest.raises(CannotStart, match="version 2 serves and is not in the trainer's folder; the store is away"):
+        await stage.start()
+    # Replicas serve on with what they have
+    assert [engine.version for engine in stage.engines] == [2, 2]
+
+
+async def test_an_archive_that_is_away_matters_to_nobody_while_the_folder_has_what_serves(
+    stage: Stage, archive: Archive
+) -> None:
+    archive.blobs = Away()
+    stage.source.archive = archive
+    await stage.announce(1, 0)
+    stage.service = stage.make()
+    await stage.start()
+    assert stage.service.serving
+
+
+class Away(MemoryBlobs):
+    """A store that does not answer."""
+
+    async def entries(self, prefix: str) -> list[Entry]:
+        raise Unavailable("the store is away")

@@ -43,3 +43,19 @@ def test_no_replica_is_refused() -> None:
 )
 def test_a_replicas_name_is_one_subject_token(url: str, name: str) -> None:
     assert replica_name(url) == name
+
+
+def test_without_a_url_nothing_is_archived() -> None:
+    assert resolve(WeightsSettings, "weights", environ=ENVIRONMENT).archive.url is None
+
+
+def test_an_archive_is_named_by_url() -> None:
+    environment = {**ENVIRONMENT, "DRIVETRAIN_WEIGHTS_ARCHIVE__URL": "s3://bucket/versions"}
+    archive = resolve(WeightsSettings, "weights", ["--archive.keep", "5"], environment).archive
+    assert (archive.url, archive.keep, archive.max_age_days, archive.full_every) == ("s3://bucket/versions", 5, None, 8)
+
+
+def test_an_archive_that_is_no_store_is_refused_with_the_forms() -> None:
+    environment = {**ENVIRONMENT, "DRIVETRAIN_WEIGHTS_ARCHIVE__URL": "/checkpoints"}
+    with pytest.raises(BadSettings, match=r"archive\.url: .*'/checkpoints' names no store: write it like file:///"):
+        resolve(WeightsSettings, "weights", environ=environment)

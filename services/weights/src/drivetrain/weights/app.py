@@ -7,29 +7,50 @@ from urllib.parse import urlsplit
 from drivetrain.common.bus.handling import handle
 from drivetrain.common.bus.nats import connect
 from drivetrain.common.lifecycle import Lifecycle
+from drivetrain.common.store.archive import Archive
+from drivetrain.common.store.blobs import open_blobs
 from drivetrain.common.store.checkpoints import CheckpointStore
+from drivetrain.common.store.retention import Retention
 from drivetrain.weights.engines.vllm import VllmEngine
+from drivetrain.weights.keeper import Keeper
 from drivetrain.weights.replica import Replica
 from drivetrain.weights.service import WeightsService
 from drivetrain.weights.settings import WeightsSettings
 from drivetrain.weights.source import Source
+
+DAY_S = 86_400.0
 
 
 async def start(lifecycle: Lifecycle, settings: WeightsSettings) -> None:
     """Start the service: replicas are looked at once before the first candidate is taken."""
     bus = await connect(settings.bus)
     lifecycle.stack.push_async_callback(bus.close)
-    service = WeightsService(
-        bus,
-        Source(CheckpointStore(settings.store.expanduser().absolute()), settings.policy),
-        replicas(lifecycle, settings),
-        settings.timeouts.reconcile_s,
-    )
+    store = CheckpointStore(settings.store.expanduser().absolute())
+    archive = open_archive(lifecycle, settings, store)
+    source = Source(store, settings.policy, archive)
+    service = WeightsService(bus, source, replicas(lifecycle, settings), settings.timeouts.reconcile_s)
     lifecycle.ready_when("a replica serves the promoted version", lambda: service.serving)
     await service.recover()
     await service.reconcile()
     lifecycle.spawn(look_after(service, lifecycle, settings.timeouts.reconcile_s), "replicas")
     lifecycle.spawn(handle(bus, service.consumer, service.on_candidate, lifecycle, concurrency=1), "candidates")
+    lifecycle.spawn(handle(bus, service.rollbacks, service.on_rollback, lifecycle, concurrency=1), "rollbacks")
+    if archive:
+        days = settings.archive.max_age_days
+        rule = Retention(settings.archive.keep, None if days is None else days * DAY_S)
+        keeper = Keeper(bus, store, archive, rule, settings.timeouts.retry_s)
+        lifecycle.spawn(handle(bus, keeper.consumer, keeper.on_candidate, lifecycle, concurrency=1), "archive")
+
+
+def open_archive(lifecycle: Lifecycle, settings: WeightsSettings, store: CheckpointStore) -> Archive | None:
+    """The archive of the settings, if there is one; its connections close with the service. What is read out of it
+    lies below the trainer's folder, where the replicas see it."""
+    chosen = settings.archive
+    if chosen.url is None:
+        return None
+    blobs = open_blobs(chosen.url, chosen.timeout_s)
+    lifecycle.stack.push_async_callback(blobs.close)
+    return Archive(blobs, settings.policy, store.root / ".archive", chosen.full_every)
 
 
 def replicas(lifecycle: Lifecycle, settings: WeightsSettings) -> list[Replica]:

@@ -1,10 +1,8 @@
 """Keeping a replica at the promoted version: after a restart, a lost connection, or a load that was cut off."""
 
-import asyncio
-
-from drivetrain.common.store.checkpoints import BadCheckpoint, Probe
+from drivetrain.common.store.errors import BadCheckpoint, NoSpace, StoreError
 from drivetrain.weights import metrics
-from drivetrain.weights.engines.base import EngineError, Serving, Weights
+from drivetrain.weights.engines.base import EngineError, Serving
 from drivetrain.weights.replica import Replica
 from drivetrain.weights.rollout import Outcome, Proved
 from drivetrain.weights.source import Source
@@ -30,11 +28,11 @@ async def bring_up_to_date(replica: Replica, promoted: int, source: Source) -> O
         if current and promoted == 0:
             replica.note(await replica.prove(0, None))
             return None
-        weights, probe = await asyncio.to_thread(_weights, source, promoted)
+        weights, probe = await source.served(promoted)
         if current and isinstance(confirmed := await replica.prove(promoted, probe), Proved):
             replica.note(confirmed)
             return None
-    except (EngineError, BadCheckpoint) as error:
+    except (EngineError, BadCheckpoint, StoreError, NoSpace) as error:
         replica.mark(up=False, why=str(error))
         return None
     outcome = await replica.bring(weights, probe, attempts=1)
@@ -49,9 +47,3 @@ async def _look(replica: Replica) -> Serving:
         serving = Serving(0, paused=False)
     metrics.SERVED.labels(replica.name).set(-1 if serving.version is None else serving.version)
     return serving
-
-
-def _weights(source: Source, version: int) -> tuple[Weights, Probe | None]:
-    if version == 0:
-        return source.base(), None
-    return source.verified(version)

@@ -13,3 +13,7 @@ UP = _metrics.gauge("replica_up", "1 while the replica answers and serves the pr
 PROMOTED = _metrics.gauge("promoted_version", "The last promoted version")
 FAILURES = _metrics.counter("replica_failures", "Failed attempts on a replica by kind", ["replica", "kind"])
 DECISIONS = _metrics.counter("decisions", "Candidates by what became of them", ["decision"])
+ARCHIVED_BYTES = _metrics.counter("archived_bytes", "Bytes stored in the archive by kind of version", ["kind"])
+ARCHIVE_FAILURES = _metrics.counter(
+    "archive_failures", "What failed in the archive: store, checkpoint or collect", ["what"]
+)

@@ -1,4 +1,5 @@
-"""The life of a version: candidate -> loading -> promoted or held. Pure: every transition returns a new registry.
+"""The life of a version: candidate -> loading -> promoted or held, and promoted -> rolledback when a rollback withdraws
+it. Pure: every transition returns a new registry.
 
 One version is loaded at a time, in the order of the announcements. A newer candidate never replaces an older one: each
 gets its own decision, and one that no longer extends what is served is held with that reason.
@@ -6,31 +7,13 @@ gets its own decision, and one that no longer extends what is served is held wit
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from types import MappingProxyType
 
-
-class State(StrEnum):
-    """Where a version is in its life; `PROMOTED` and `HELD` are final."""
-
-    CANDIDATE = "candidate"
-    LOADING = "loading"
-    PROMOTED = "promoted"
-    HELD = "held"
+from drivetrain.common.store.lives import State, Version
 
 
 class IllegalTransition(ValueError):
     """A step that the state machine does not have; the message names the version and its state."""
-
-
-@dataclass(frozen=True)
-class Version:
-    """One version of the policy. `parent` is the version it was trained from."""
-
-    number: int
-    parent: int
-    state: State
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,12 +31,13 @@ class Registry:
 
     def objection(self, number: int) -> str | None:
         """Why a candidate must not be loaded, or None."""
-        version = self._in(number, State.CANDIDATE)
+        version = self._in(number, State.CANDIDATE, State.LOADING)
         if number <= self.promoted:
             return f"version {number} is not newer than version {self.promoted}, which is promoted"
         if version.parent != self.promoted:
-            parent = self.versions.get(version.parent)
-            why = f" (it was held: {parent.reason})" if parent and parent.state is State.HELD else ""
+            parent = self.versions.get(version.parent) if version.parent is not None else None
+            refused = parent and parent.state in (State.HELD, State.ROLLEDBACK)
+            why = f" (it was {parent.state}: {parent.reason})" if parent and refused else ""
             return f"version {number} was trained from {version.parent}{why}, but {self.promoted} is promoted"
         return None
 
@@ -76,6 +60,33 @@ class Registry:
         """The version is refused; the promoted one stays."""
         version = self._in(number, State.CANDIDATE, State.LOADING)
         return self._with(replace(version, state=State.HELD, reason=reason))
+
+    def withdrawn_by(self, to: int) -> list[int]:
+        """What a rollback to `to` withdraws, newest first: the promoted versions that descend from it.
+
+        Raises:
+            IllegalTransition: the promoted version does not descend from it.
+        """
+        line = [self.promoted]
+        while (version := self.versions.get(line[-1])) and version.parent is not None:
+            line.append(version.parent)
+        if to not in line:
+            before = ", ".join(map(str, line[1:11])) or "not known"
+            raise IllegalTransition(
+                f"version {to} is no ancestor of version {self.promoted}, which is promoted; its ancestors are {before}"
+            )
+        return line[: line.index(to)]
+
+    def roll_back(self, to: int, reason: str) -> "Registry":
+        """Withdraw what was promoted after `to`, which serves again.
+
+        Raises:
+            IllegalTransition: the promoted version does not descend from it.
+        """
+        changed = dict(self.versions)
+        for number in self.withdrawn_by(to):
+            changed[number] = replace(changed[number], state=State.ROLLEDBACK, reason=reason)
+        return replace(self, versions=MappingProxyType(changed), promoted=to)
 
     def loading(self) -> Version | None:
         """The version that is being rolled out now."""

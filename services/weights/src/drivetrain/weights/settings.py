@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from drivetrain.common.settings import Section, Settings
+from drivetrain.common.store.blobs import checked_url
 
 
 def _base_url(url: str) -> str:
@@ -26,13 +27,26 @@ class TimeoutSettings(Section):
     reconcile_s: float = Field(2.0, gt=0, description="seconds between two looks at what the replicas serve")
 
 
+class ArchiveSettings(Section):
+    """Where versions are kept beyond the trainer's folder, and how many. Without `url` nothing is archived."""
+
+    url: Annotated[str, AfterValidator(checked_url)] | None = Field(
+        None, description="file:///folder, s3://bucket/prefix or nats://host:4222/bucket"
+    )
+    keep: int = Field(20, ge=1, description="newest versions kept; pinned, used and needed ones stay beside them")
+    max_age_days: float | None = Field(None, gt=0, description="versions older than this may go, also among the newest")
+    full_every: int = Field(8, ge=1, le=1000, description="most deltas that follow one another")
+    timeout_s: float = Field(60, gt=0, description="seconds for one request to the store")
+
+
 class WeightsSettings(Settings):
     """Rolls each new version of one policy into its replicas."""
 
     policy: str = Field(pattern=r"^[a-z0-9_-]{1,64}$", description="the policy whose versions are served")
-    store: Path = Field(description="the checkpoint store; replicas see it under the same path")
+    store: Path = Field(description="the folder the trainer writes; replicas see it under the same path")
     replicas: list[Annotated[str, AfterValidator(_base_url)]] = Field(min_length=1, description="vLLM base URLs")
     probe_tolerance: float = Field(
         1e-3, gt=0, description="largest mean gap to the trainer's probe in nats; 0.1 where replicas serve bfloat16"
     )
     timeouts: TimeoutSettings = TimeoutSettings()
+    archive: ArchiveSettings = ArchiveSettings()
