@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -54,13 +54,18 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         """What it captured and did not hand on yet; 0 when it keeps no backlog."""
         return _metric(self.metrics, "drivetrain_proxy_spool_backlog_bytes") if self.metrics else 0.0
 
+    def recorded_turns(self) -> float:
+        """How many turns it says it recorded."""
+        return _metric(self.metrics, "drivetrain_proxy_turns_total")
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a candidate finds what it needs."""
+    """Where a candidate finds what it needs; `settings` are more of Drivetrain's own."""
 
     engine: int
     folder: Path
     model: str
+    settings: Mapping[str, str] = {}
 
 
 Start = Callable[[Place], AbstractContextManager[Candidate]]
@@ -103,7 +108,7 @@ def drivetrain(place: Place) -> Iterator[Candidate]:
         "SESSIONS__REDIS_URL": f"redis://127.0.0.1:{valkey}/0",
         "SPOOL__FOLDER": str(folder / "spool"),
         "LOG__LEVEL": "warning",
-    }
+    } | dict(place.settings)
     environment = {f"DRIVETRAIN_PROXY_{name}": value for name, value in settings.items()}
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder / "nats", ignore_errors=True)

@@ -116,7 +116,8 @@ class Load:
             number = self._next()
             fresh = is_fresh(number, shape)
             asked = Conversation(f"{self._job.name}-n{number}", shape.fresh) if fresh else conversation
-            outcome = await self._counted(client, asked, number)
+            last = shape.ends and (fresh or (turn + 1) % shape.turns == 0)
+            outcome = await self._counted(client, asked, number, last=last)
             if outcome.stale:
                 continue
             if not outcome.whole:
@@ -128,7 +129,7 @@ class Load:
                 if turn % shape.turns == 0:
                     conversation = Conversation(f"{self._job.name}-r{number}", shape.history)
 
-    async def _counted(self, client: Client, asked: Conversation, number: int) -> Outcome:
+    async def _counted(self, client: Client, asked: Conversation, number: int, *, last: bool) -> Outcome:
         """Ask and note what is seen; of a request from before the start only the tokens that come after it."""
         counted, sent = self._counting, time.monotonic()
 
@@ -139,7 +140,7 @@ class Load:
                 self._note(number, first, count, at, sent)
 
         try:
-            outcome = await self._ask(client, asked, number, on_tokens)
+            outcome = await self._ask(client, asked, number, on_tokens, last=last)
         except asyncio.CancelledError:
             if counted and not client.tokens:
                 self.measured.unanswered += 1
@@ -167,9 +168,11 @@ class Load:
         self._asked += 1
         return self._asked - 1
 
-    async def _ask(self, client: Client, asked: Conversation, number: int, on_tokens: OnTokens) -> Outcome:
+    async def _ask(
+        self, client: Client, asked: Conversation, number: int, on_tokens: OnTokens, *, last: bool = False
+    ) -> Outcome:
         path = self._job.path.replace("{session}", asked.name)
-        request = http_request(path, asked.body(number, self._job.shape.reply))
+        request = http_request(path, asked.body(number, self._job.shape.reply, last=last))
         outcome = await client.ask(request, on_tokens)
         self.measured.answered += outcome.whole
         return outcome

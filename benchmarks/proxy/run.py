@@ -25,7 +25,7 @@ from benchmarks.proxy.candidates import CANDIDATES, PEER_NAMES, PEERS, Candidate
 from benchmarks.proxy.figures import LATENCY_COLUMNS, OURS, RATE_COLUMNS, Cell, Seen, figures, latency_rows, rate_rows
 from benchmarks.proxy.measure import Bench, bench
 from benchmarks.proxy.plan import FULL, QUICK, Plan
-from benchmarks.proxy.turns import memory_over_turns
+from benchmarks.proxy.turns import CACHE_BYTES, memory_over_turns
 from drivetrain.cli.models import prepare_model
 from drivetrain.cli.paths import new_run_dir
 
@@ -43,7 +43,8 @@ def main() -> None:
     console.print(f"Logs: {folder}", soft_wrap=True)
     with contextlib.ExitStack() as stack:
         started = stack.enter_context(bench(folder, arguments.model))
-        place = Place(engine=started.engine, folder=folder, model=arguments.model)
+        settings = {"SESSIONS__CACHE_BYTES": str(CACHE_BYTES)} if arguments.turns else {}
+        place = Place(engine=started.engine, folder=folder, model=arguments.model, settings=settings)
         candidates = {name: stack.enter_context(CANDIDATES[name](place)) for name in names}
         if arguments.turns:
             found = memory_over_turns(started, candidates[OURS], arguments.turns)

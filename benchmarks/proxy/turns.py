@@ -1,7 +1,5 @@
-"""Memory over many turns, and the work of a late turn beside an early one's."""
+"""Memory over many turns: is it flat once the caches are full?"""
 
-import statistics
-import time
 from collections.abc import Sequence
 
 import msgspec
@@ -10,32 +8,32 @@ from benchmarks.proxy.candidates import Candidate
 from benchmarks.proxy.measure import Bench
 from benchmarks.proxy.workload import Shape
 
-MANY = Shape(history=500, new=100, fresh=500, fresh_every=10, reply=16, turns=20)
-"""Many short conversations: one request in ten begins one, the others go on."""
+MANY = Shape(history=200, new=50, fresh=200, fresh_every=10, reply=8, turns=10, ends=True)
+"""Many short conversations, each of which ends: one request in ten begins one that is never heard of again."""
+
+CACHE_BYTES = 4 << 20
+"""The least that the cache of conversations may have, so that it is full long before what is measured begins."""
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """Memory at a time."""
+    """Memory after so many turns."""
 
-    at_s: float
+    turns: float
     memory_mb: float
 
 
 def memory_over_turns(bench: Bench, candidate: Candidate, turns: int, streams: int = 16) -> dict[str, float]:
     """Ask for so many turns as fast as can be, and watch the proxy's memory every second."""
     samples: list[Sample] = []
-    cell = bench.measure(
-        "drivetrain",
-        candidate,
-        MANY,
-        streams=streams,
-        pace=0,
-        turns=turns,
-        watch=lambda: samples.append(Sample(time.monotonic(), candidate.cost().memory_mb)),
-    )
+
+    def watch() -> None:
+        samples.append(Sample(candidate.recorded_turns(), candidate.cost().memory_mb))
+
+    cell = bench.measure("drivetrain", candidate, MANY, streams=streams, pace=0, turns=turns, watch=watch)
+    watch()
     measured = cell.measured
     return {
-        **growth(samples, measured.requests),
+        **growth(samples, turns),
         "turns": float(measured.requests),
         "failed_requests": float(measured.failed + measured.unanswered),
         "requests_per_s": cell.per_second,
@@ -44,15 +42,16 @@ def memory_over_turns(bench: Bench, candidate: Candidate, turns: int, streams: i
 
 
 def growth(samples: Sequence[Sample], turns: int) -> dict[str, float]:
-    """How memory went: after a fifth of the time, at the end, and its slope in between for 10,000 turns."""
-    settled = samples[len(samples) // 5 :]
-    if len(settled) < 2:
-        return {}
-    rate_s = turns / (samples[-1].at_s - samples[0].at_s)
-    slope = statistics.linear_regression([s.at_s for s in settled], [s.memory_mb for s in settled]).slope
-    return {
-        "memory_mb_after_a_fifth": settled[0].memory_mb,
-        "memory_mb_at_the_end": settled[-1].memory_mb,
-        "memory_mb_most": max(sample.memory_mb for sample in samples),
-        "memory_growth_mb_per_10k_turns": slope / rate_s * 10_000,
-    }
+    """Memory after each fifth of the turns, and how much it grew from the first of them to the last. For 50,000 turns
+    that is `rss_growth_mb_10k_50k`."""
+    marks = [turns * fifth // 5 for fifth in range(1, 6)]
+    at = {mark: next((each.memory_mb for each in samples if each.turns >= mark * 0.999), None) for mark in marks}
+    found = {f"rss_mb_{_thousands(mark)}": memory for mark, memory in at.items() if memory is not None}
+    if len(found) == len(marks):
+        first, *_, last = found.values()
+        found[f"rss_growth_mb_{_thousands(marks[0])}_{_thousands(marks[-1])}"] = last - first
+    return found
+
+
+def _thousands(turns: int) -> str:
+    return f"{turns // 1000}k" if turns >= 1000 else str(turns)

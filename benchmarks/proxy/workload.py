@@ -23,7 +23,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     A stream goes on with its conversation of `history` tokens, `new` more with each turn; after `turns` turns it begins
     the next. One request in `fresh_every` is the first of another conversation, of `fresh` tokens; 0
-    means none, 1 that every request is a first one.
+    means none, 1 that every request is a first one. With `ends` the last request of a conversation says that it is.
     """
 
     history: int = 8000
@@ -32,6 +32,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     fresh_every: int = 10
     reply: int = 96
     turns: int = 16
+    ends: bool = False
 
 
 SHORT = Shape(history=1, new=0, fresh=500, fresh_every=1, reply=32)
@@ -80,9 +81,10 @@ class Conversation:
         self.name = name
         self._messages = history(name, tokens)
 
-    def body(self, request: int, reply: int) -> bytes:
-        """The request for the next reply."""
+    def body(self, request: int, reply: int, *, last: bool = False) -> bytes:
+        """The request for the next reply; with `last` it says that none will follow."""
         fields = {"model": POLICY, "stream": True, "seed": request, "max_tokens": reply, "temperature": 1.0}
+        fields |= {"session_done": True} if last else {}
         head = json.dumps(fields).encode()
         return head[:-1] + b', "messages": [' + b", ".join(self._messages) + b"]}"
 

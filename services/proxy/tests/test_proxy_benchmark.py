@@ -156,13 +156,22 @@ def test_the_tables_have_a_cell_for_each_column() -> None:
     assert [row[5] for row in rate_rows(SEEN)] == ["-", "0.80x", "1.00x", "8.00x", "40.00x"]
 
 
-def test_flat_memory_has_no_slope_whatever_the_start_took() -> None:
-    samples = [Sample(float(second), 300.0 if second < 20 else 400.0) for second in range(101)]
-    found = growth(samples, 10_000)
-    assert found["memory_growth_mb_per_10k_turns"] == pytest.approx(0, abs=0.1)
-    leaking = [Sample(float(second), 300.0 + second) for second in range(101)]
-    assert growth(leaking, 10_000)["memory_growth_mb_per_10k_turns"] == pytest.approx(100)
-    assert growth(samples[:1], 5) == {}
+def test_memory_is_told_after_each_fifth_of_the_turns() -> None:
+    samples = [Sample(turns, 300.0 if turns < 9_000 else 400.0 + turns / 10_000) for turns in range(0, 50_001, 500)]
+    found = growth(samples, 50_000)
+    assert found["rss_mb_10k"] == pytest.approx(401)
+    assert found["rss_mb_50k"] == pytest.approx(405)
+    assert found["rss_growth_mb_10k_50k"] == pytest.approx(4)
+    assert growth(samples[:25], 50_000) == {"rss_mb_10k": pytest.approx(401)}
+    assert growth(samples, 500) == {"rss_mb_100": 300.0, "rss_mb_200": 300.0, "rss_mb_300": 300.0} | {
+        "rss_mb_400": 300.0, "rss_mb_500": 300.0, "rss_growth_mb_100_500": 0.0
+    }  # fmt: skip
+
+
+def test_the_last_request_of_a_conversation_says_so() -> None:
+    conversation = Conversation("c", 100)
+    assert json.loads(conversation.body(1, 8, last=True))["session_done"] is True
+    assert "session_done" not in json.loads(conversation.body(1, 8))
 
 
 def test_the_result_file_states_machine_date_and_command() -> None:

@@ -7,7 +7,7 @@ import msgspec
 from drivetrain.proxy.sessions.kept import Address, Kept
 from drivetrain.proxy.turns import KnownTurn
 
-_SEEN = 50_000
+_SEEN = 10_000
 
 
 class Cache:
