@@ -76,10 +76,9 @@ def followed(turn: str, *messages: Message, n: int = 0, **changes: Any) -> TurnF
     return TurnFollowed(**{**values, "at": 2.0, **changes})
 
 
-def feedback(
-    number: str, value: float | None = None, text: str = "", turn: str | None = None, at: float = 9.0
-) -> Signal:
-    return Signal(kind="feedback", **WHO, id=number, turn=turn, value=value, text=text, at=at)
+def feedback(number: str, value: float | None = None, text: str = "", **changes: Any) -> Signal:
+    values = {**WHO, "id": number, "value": value, "text": text, "at": 9.0}
+    return Signal(kind="feedback", **{**values, **changes})
 
 
 def outcome(value: float | None, **changes: Any) -> Signal:

@@ -68,7 +68,8 @@ def check_names(request: RolloutRequested) -> None:
         BadDeclaration: with the field and what it may hold.
     """
     ref = request.rollout
-    for field, name in (("run", ref.run), ("rollout", ref.rollout), ("policy", request.policy)):
+    names = (("run", ref.run), ("group", ref.group), ("rollout", ref.rollout), ("policy", request.policy))
+    for field, name in names:
         if not _NAME.fullmatch(name):
             raise BadDeclaration(f"the request's {field} is {name!r}: use 1 to 64 letters, digits, '_' and '-'")
 
