@@ -119,6 +119,7 @@ def test_what_is_no_reward_is_a_fault_and_no_outcome(name: str, text: str, told:
     [
         (Exit(-15, True, 60.0), {"reward.txt": b"1"}, "hung", "did not end within 60 s"),
         (Exit(-9, False, 1.0), {"reward.txt": b"1"}, "killed", "killed by signal 9; its last lines: LOG"),
+        (Exit(137, False, 1.0), {"reward.txt": b"1"}, "killed", "killed by signal 9"),
         (Exit(0, False, 1.0), {}, "no_reward", "wrote no logs/verifier/reward.txt or logs/verifier/reward.json"),
         (Exit(0, False, 1.0), {"reward.txt": b"1" * (MAX_REWARD_BYTES + 1)}, "too_large", "more than 65536 bytes"),
     ],

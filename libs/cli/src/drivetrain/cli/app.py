@@ -11,6 +11,7 @@ from drivetrain.cli.commands.judge import judge
 from drivetrain.cli.commands.keys import keys
 from drivetrain.cli.commands.run import run
 from drivetrain.cli.commands.status import status
+from drivetrain.cli.commands.task import task
 from drivetrain.cli.commands.up import up
 from drivetrain.cli.demo.command import demo
 from drivetrain.cli.errors import CliError
@@ -30,6 +31,7 @@ app.command()(run)
 app.add_typer(dead, name="dead")
 app.add_typer(judge, name="judge")
 app.add_typer(keys, name="keys")
+app.add_typer(task, name="task")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,13 +1,19 @@
-"""`python -m drivetrain.orchestrator`: run the service."""
+"""`python -m drivetrain.orchestrator`: run the service; `… check PATH`: check tasks."""
+
+import sys
 
 from drivetrain.common.lifecycle import Lifecycle, run
 from drivetrain.common.settings import load
 from drivetrain.orchestrator.app import start
+from drivetrain.orchestrator.checking import command as checking
 from drivetrain.orchestrator.settings import OrchestratorSettings
 
 
 def main() -> None:
-    """Load the settings and run until told to stop."""
+    """Load the settings and run until told to stop, or check tasks."""
+    if sys.argv[1:2] == ["check"]:
+        checking.main(sys.argv[2:])
+        return
     settings = load(OrchestratorSettings, "orchestrator")
 
     async def begin(lifecycle: Lifecycle) -> None:

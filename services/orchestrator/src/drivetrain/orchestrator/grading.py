@@ -38,8 +38,8 @@ def verdict(verify: Verify, ran: Exit, written: Mapping[str, bytes], log: str) -
     """
     if ran.timed_out:
         return Verdict(fault="hung", detail=f"the verifier did not end within {verify.timeout_s:g} s")
-    if ran.status < 0:
-        return Verdict(fault="killed", detail=f"the verifier was killed by signal {-ran.status}; its last lines: {log}")
+    if ran.signal is not None:
+        return Verdict(fault="killed", detail=f"the verifier was killed by signal {ran.signal}; its last lines: {log}")
     if verify.reward == "status":
         return Verdict({REWARD: 1.0 if ran.status == 0 else 0.0})
     name = next((name for name in REWARD_FILES if name in written), None)

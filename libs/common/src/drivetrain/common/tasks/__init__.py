@@ -1,6 +1,6 @@
 """Tasks: what an agent is asked, what lies in its work folder, and how its work is graded."""
 
-from drivetrain.common.tasks.reading import load_task, load_tasks
+from drivetrain.common.tasks.reading import load_task, load_tasks, task_paths
 from drivetrain.common.tasks.task import (
     COMMAND_HARNESS,
     Service,
@@ -23,4 +23,5 @@ __all__ = [
     "load_tasks",
     "parse_task",
     "plain",
+    "task_paths",
 ]

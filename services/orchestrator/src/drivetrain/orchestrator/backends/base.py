@@ -7,6 +7,7 @@ relative and begin with a place: `work/answer.txt`. Where they lie for a command
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from signal import NSIG
 from typing import Protocol
 
 PLACES = {
@@ -47,6 +48,13 @@ class Exit:
     status: int
     timed_out: bool
     seconds: float
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that killed the command or, as shells tell it by 128 and more, the last that it waited for."""
+        if self.status < 0:
+            return -self.status
+        return self.status - 128 if 128 < self.status < 128 + NSIG else None
 
 
 class Lease(Protocol):
