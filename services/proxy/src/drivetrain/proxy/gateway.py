@@ -23,7 +23,7 @@ from drivetrain.proxy.engines.base import (
     EngineUnavailable,
     Want,
 )
-from drivetrain.proxy.engines.grammar import held_to_calls
+from drivetrain.proxy.engines.grammar import PARAMETER, held
 from drivetrain.proxy.engines.sampling import capped, engine_parameters, for_rollout
 from drivetrain.proxy.engines.wire import too_long
 from drivetrain.proxy.errors import ContextExceeded, Refused
@@ -119,9 +119,8 @@ class Gateway:
         if len(prompt.ids) >= limit:
             raise ContextExceeded(len(prompt.ids), limit)
         template = self._rendering.template
-        if ask.must_call:
-            reasons_first = template.starts_in_reasoning(prompt.ids)
-            ask = held_to_calls(ask, json_calls=template.json_calls, reasons_first=reasons_first)
+        if ask.must_call or PARAMETER in ask.sampling.other:
+            ask = held(ask, form=template.call_form, reasons_first=template.starts_in_reasoning(prompt.ids))
         DRIFT.labels(prompt.drift, prompt.cause).inc()
         turn = new_id()
         return Captured(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from drivetrain.proxy.engines import grammar
 from drivetrain.proxy.engines.base import Candidate, EngineBroke, EngineRefused, LabelSpan, Sampled
 
 REFUSALS = frozenset({400, 404, 413, 422})
@@ -63,6 +64,8 @@ def request_body(turn: str, prompt: Sequence[int], parameters: dict[str, Any], i
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+    if grammar.PARAMETER in parameters:
+        body["reasoning_ended"] = True  # the form says itself where it begins, whatever the server knows of reasoning
     if images:
         body["content_parts"] = [{"type": "image_url", "url": url} for url in images]
         body["return_token_ids"] = True

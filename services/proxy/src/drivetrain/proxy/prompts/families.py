@@ -11,6 +11,7 @@ from jinja2 import TemplateError
 from renderers import DefaultRendererConfig, config_from_name, create_renderer
 
 from drivetrain.common.events import Message
+from drivetrain.proxy.engines.grammar import CallForm
 
 BRIDGING = ("qwen3", "qwen3.5", "qwen3.6", "qwen3.8", "glm-4.5", "glm-5", "glm-5.1", "nemotron-3")
 """Renderers that `auto` tries, in this order."""
@@ -18,8 +19,19 @@ BRIDGING = ("qwen3", "qwen3.5", "qwen3.6", "qwen3.8", "glm-4.5", "glm-5", "glm-5
 STREAMABLE = frozenset(("default", "prime-qwen3", *BRIDGING))
 """Renderers whose replies mark reasoning with <think> and tool calls with <tool_call>, so that they can be streamed."""
 
-JSON_CALLS = frozenset(("default", "qwen3", "prime-qwen3"))
-"""Renderers whose tool calls are JSON with name and arguments inside <tool_call>, so that a call can be required."""
+CALL_FORMS: dict[str, CallForm] = {
+    "qwen3": "json",
+    "prime-qwen3": "json",
+    "qwen3.5": "qwen_xml",
+    "qwen3.6": "qwen_xml",
+    "qwen3.8": "qwen_xml",
+    "nemotron-3": "qwen_xml",
+    "glm": "glm_xml",
+    "glm-4.5": "glm_xml_lines",
+    "glm-5": "glm_xml",
+    "glm-5.1": "glm_xml",
+}
+"""How calls are written, by renderer, or by the tool parser of the default one: in these forms one can be required."""
 
 Writes = Callable[[list[Message], list[dict[str, Any]]], list[int]]
 """Messages and tools to the token ids of the model's own template."""

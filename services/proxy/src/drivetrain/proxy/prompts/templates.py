@@ -8,7 +8,7 @@ from jinja2 import TemplateError
 
 from drivetrain.common.events import Message
 from drivetrain.proxy.prompts.encoding import Encoder
-from drivetrain.proxy.prompts.families import JSON_CALLS, PROBE_TOOL, BadModel, choose
+from drivetrain.proxy.prompts.families import CALL_FORMS, PROBE_TOOL, BadModel, choose
 from drivetrain.proxy.prompts.folder import reads_images, stop_ids_of, tokenizer_of
 from drivetrain.proxy.prompts.plain import images_of, plain
 
@@ -45,7 +45,8 @@ class Template:
         self.image_marks = self._marks_of_an_image() if reads_images(folder) else {}
         self._instructs_later = self._takes_later_instructions()
         self.renders_tools, self.opening = self._probe()
-        self.json_calls = self.renderer.config.name in JSON_CALLS
+        config = self.renderer.config
+        self.call_form = CALL_FORMS.get(config.tool_parser if config.name == "default" else config.name)
         self._reasoning_prompt = self.encode("<think>")
 
     def render(self, messages: Sequence[Message], tools: list[dict[str, Any]]) -> list[int]:
