@@ -87,7 +87,7 @@ class Replica:
         self.rebuilder = Rebuilder(self.sessions, self.index, self.bus, idle_s=IDLE_S, keep_s=1e9, clock=self.clock)
         self.closer = Closer(self.sessions, self.index, self.say, every_s=1, clock=self.clock)
 
-    def say(self, event: Event) -> bool:
+    async def say(self, event: Event) -> bool:
         self.said.append(event)
         return True
 

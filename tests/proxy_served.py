@@ -101,7 +101,9 @@ async def served(
         stack.callback(rendering.close)
         names = {"default": replicas, **(policies or {})}
         readers = dict.fromkeys(names, Reader(rendering.template.tokenizer.backend_tokenizer))
-        recorder = Recorder(Spool(spool), Redaction(patterns or {}, readers))
+        redaction = Redaction(patterns or {}, readers)
+        stack.callback(redaction.close)
+        recorder = Recorder(Spool(spool), redaction.beside if patterns else None)
         stack.callback(recorder.spool.close)
         redis = connect(redis_url, 0.5)
         stack.push_async_callback(redis.aclose)

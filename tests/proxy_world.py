@@ -57,7 +57,7 @@ class World:
         self._identifier = Identifier(SECRET, "train")
         self._conversations = Conversations(cast(Sessions, self.memory), self._record, SECRET)
 
-    def _record(self, event: Event) -> bool:
+    async def _record(self, event: Event) -> bool:
         self.events.append(event)
         return True
 

@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain.common.bus import Bus, BusError, Consumer, MemoryBus, NatsBus, connect
 from drivetrain.common.bus.handling import Unprocessable, handle
-from drivetrain.common.events import DeadLetter, NewerVersion, TurnFollowed, TurnScored, encode
+from drivetrain.common.events import DeadLetter, InvalidEvent, NewerVersion, TurnFollowed, TurnScored, encode
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.settings import BusSettings
 from drivetrain.common.telemetry.traces import trace
@@ -75,6 +75,14 @@ async def test_a_copy_is_refused_and_the_first_one_stays(bus: Bus, policy: str) 
     assert await bus.publish(score(policy, "a", reward=-1.0)) is None
     found = await bus.last("SCORES", f"turn.scored.0.{policy}.s1.*.*.*")
     assert [stored.event.reward for stored in found] == [1.0]  # type: ignore[attr-defined]
+
+
+async def test_get_says_that_it_cannot_read_what_is_there(bus: Bus, policy: str) -> None:
+    subject = score(policy, "a").subject()
+    assert await bus.get("SCORES", subject) is None
+    await store_raw(bus, "SCORES", subject, b"\x80")
+    with pytest.raises(InvalidEvent):
+        await bus.get("SCORES", subject)
 
 
 async def test_last_lists_each_subject_once_in_stream_order(bus: Bus, policy: str) -> None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from drivetrain.common.bus import MemoryBus
-from drivetrain.common.events import TurnFollowed, TurnRecorded
+from drivetrain.common.events import Event, TurnFollowed, TurnRecorded
 from drivetrain.proxy.recording.capture import followed, known_turn
 from tests.proxy_replicas import IDLE_S, Replica, conversation, lose, recorded
 
@@ -58,8 +58,11 @@ async def test_a_turn_that_is_not_awaited_never_goes_idle(start: Any, bus: Memor
 async def test_a_claim_of_a_replica_that_dies_comes_due_again(start: Any, bus: MemoryBus) -> None:
     one, two, turn = start(bus), start(bus), recorded(1)
     await one.serve(turn)
-    one.say = lambda event: False
-    one.closer._record = one.say
+
+    async def full(_: Event) -> bool:
+        return False
+
+    one.closer._record = full
     assert await one.closer.look() == 1
     assert await two.closer.look() == 0
     one.clock.now += 61

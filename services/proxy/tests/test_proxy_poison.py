@@ -62,9 +62,9 @@ POISON = {
 @pytest.mark.parametrize("poison", POISON.values(), ids=POISON)
 async def test_a_record_that_is_no_event_is_set_aside_and_the_rest_is_published(tmp_path: Path, poison: bytes) -> None:
     recorder, bus, before = Recorder(Spool(tmp_path)), MemoryBus(), lost("invalid")
-    recorder.record(signal(1))
+    await recorder.record(signal(1))
     recorder.spool.append(poison)
-    recorder.record(signal(2))
+    await recorder.record(signal(2))
     await Publisher(recorder, bus).run(stopping=lambda: True)
     assert [s.event.id async for s in bus.replay("SIGNALS", "signal.>")] == ["0001", "0002"]  # type: ignore[attr-defined]
     (aside,) = files(tmp_path, "*.damaged")
@@ -76,8 +76,8 @@ async def test_a_record_that_is_no_event_is_set_aside_and_the_rest_is_published(
 
 async def test_a_record_that_breaks_on_the_disk_is_counted_and_the_rest_is_published(tmp_path: Path) -> None:
     recorder, bus, before = Recorder(Spool(tmp_path)), MemoryBus(), lost("damaged")
-    recorder.record(signal(1))
-    recorder.record(signal(2))
+    await recorder.record(signal(1))
+    await recorder.record(signal(2))
     (log,) = files(tmp_path, "*.log")
     data = bytearray(log.read_bytes())
     data[12] ^= 1
@@ -92,8 +92,8 @@ async def test_a_record_that_breaks_on_the_disk_is_counted_and_the_rest_is_publi
 async def test_a_number_that_holds_what_cannot_be_read_is_passed_over(tmp_path: Path, stored: bytes) -> None:
     recorder, bus = Recorder(Spool(tmp_path)), MemoryBus()
     bus.store("TURNS", state("?").subject(), stored)
-    recorder.record(state("one"))
-    recorder.record(signal(1))
+    await recorder.record(state("one"))
+    await recorder.record(signal(1))
     await Publisher(recorder, bus).run(stopping=lambda: True)
     (found,) = [s.event async for s in bus.replay("TURNS", "turn.followed.>")]
     assert isinstance(found, TurnFollowed)
@@ -107,7 +107,7 @@ async def test_the_same_on_a_real_stream(tmp_path: Path, nats_url: str) -> None:
     await bus.js.publish(state("?", turn).subject(), b"\x80")
     recorder = Recorder(Spool(tmp_path))
     recorder.spool.append(POISON["no event"])
-    recorder.record(state("one", turn))
+    await recorder.record(state("one", turn))
     await Publisher(recorder, bus).run(stopping=lambda: True)
     found: list[Any] = [s.event async for s in bus.replay("TURNS", f"turn.followed.*.p.s.{turn}.*")]
     assert [(event.n, event.messages[0]["content"]) for event in found] == [(2, "one")]

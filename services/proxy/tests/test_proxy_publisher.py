@@ -39,7 +39,7 @@ def publish(tmp_path: Path) -> Publish:
     async def one_replica(bus: Bus, *events: Event) -> None:
         recorder = Recorder(Spool(tmp_path / new_id()))
         for event in events:
-            assert recorder.record(event)
+            assert await recorder.record(event)
         await Publisher(recorder, bus, retry_s=(0.001, 0.002)).run(stopping=lambda: True)
         assert recorder.spool.backlog_bytes == 0
         recorder.spool.close()
@@ -97,7 +97,7 @@ async def test_a_log_that_is_read_again_from_its_beginning_stores_nothing_twice(
         recorder = Recorder(Spool(tmp_path))
         if not bus.streams["SIGNALS"]:
             for event in events:
-                recorder.record(event)
+                await recorder.record(event)
         await Publisher(recorder, bus).run(stopping=lambda: True)
         recorder.spool.close()
         (tmp_path / "cursor").unlink()

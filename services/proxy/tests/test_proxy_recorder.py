@@ -24,7 +24,7 @@ def signal(number: int) -> Signal:
 async def test_events_reach_the_bus_in_order_and_the_spool_is_empty_then(tmp_path: Path) -> None:
     recorder, bus = Recorder(Spool(tmp_path)), MemoryBus()
     for number in range(250):
-        assert recorder.record(signal(number))
+        assert await recorder.record(signal(number))
     await Publisher(recorder, bus).run(stopping=lambda: True)
     ids = [msgspec.to_builtins(stored.event)["id"] for stored in await bus.last("SIGNALS", "signal.>")]
     assert ids == [f"{number:04d}" for number in range(250)]
@@ -43,7 +43,7 @@ async def test_while_the_bus_is_away_the_spool_holds(tmp_path: Path) -> None:
             return await super().publish(event, headers)
 
     recorder, bus = Recorder(Spool(tmp_path)), Away()
-    recorder.record(signal(1))
+    await recorder.record(signal(1))
     publishing = asyncio.create_task(Publisher(recorder, bus, retry_s=(0.001, 0.002)).run())
     await asyncio.wait_for(bus.changed.wait(), 5)
     assert bus.failures == 0
@@ -54,9 +54,9 @@ async def test_while_the_bus_is_away_the_spool_holds(tmp_path: Path) -> None:
 async def test_what_a_dead_process_left_is_published_by_the_next_one_and_once(tmp_path: Path) -> None:
     bus = MemoryBus()
     first = Recorder(Spool(tmp_path))
-    first.record(signal(1))
+    await first.record(signal(1))
     await Publisher(first, bus).run(stopping=lambda: True)
-    first.record(signal(2))
+    await first.record(signal(2))
     first.spool.close()
     (tmp_path / "cursor").unlink()
     second = Recorder(Spool(tmp_path))
@@ -68,7 +68,7 @@ async def test_what_a_dead_process_left_is_published_by_the_next_one_and_once(tm
 
 async def test_a_full_spool_does_not_fail_the_reply(tmp_path: Path) -> None:
     recorder = Recorder(Spool(tmp_path, max_bytes=10))
-    assert recorder.record(signal(1)) is False
+    assert await recorder.record(signal(1)) is False
     recorder.spool.close()
 
 
@@ -99,13 +99,13 @@ async def test_replies_that_end_while_the_disk_is_busy_wait_together_and_hold_up
     recorder = Recorder(Spool(tmp_path, fsync=True))
     (log,) = logs(tmp_path)
     disk = Disk(monkeypatch, log)
-    recorder.record(signal(0))
+    await recorder.record(signal(0))
     first = asyncio.create_task(recorder.lasting())
     await asyncio.wait_for(disk.begun.wait(), 5)
     # The disk is at work, and the event loop still runs: ten more replies end.
     ends = []
     for number in range(1, 11):
-        recorder.record(signal(number))
+        await recorder.record(signal(number))
         ends.append(asyncio.create_task(recorder.lasting()))
     await asyncio.sleep(0)
     assert not first.done()
@@ -125,7 +125,7 @@ async def test_a_reply_waits_for_a_commit_that_began_after_its_record(
     disk.go.set()
     synced = []
     for number in range(6):
-        recorder.record(signal(number))
+        await recorder.record(signal(number))
         await recorder.lasting()
         synced.append(len(disk.sizes))
     # Also the last record before a new segment is begun, whose own file and folder are then committed.
@@ -141,7 +141,7 @@ async def test_a_disk_that_fails_to_commit_fails_no_reply(tmp_path: Path, monkey
 
     recorder = Recorder(Spool(tmp_path, fsync=True))
     monkeypatch.setattr(os, "fsync", broken)
-    assert recorder.record(signal(1))
+    assert await recorder.record(signal(1))
     await recorder.lasting()
     monkeypatch.undo()
     assert recorder.spool.backlog_bytes > 0
@@ -152,7 +152,7 @@ async def test_without_fsync_nothing_is_waited_for(tmp_path: Path, monkeypatch: 
     calls: list[int] = []
     monkeypatch.setattr(os, "fsync", calls.append)
     recorder = Recorder(Spool(tmp_path))
-    recorder.record(signal(1))
+    await recorder.record(signal(1))
     await recorder.lasting()
     recorder.spool.close()
     assert calls == []

@@ -10,8 +10,9 @@ import pytest
 
 from drivetrain.common.events import TurnRecorded
 from drivetrain.common.tokens import unpack_ids, unpack_logprobs
+from drivetrain.proxy.access.mask import Mask
 from drivetrain.proxy.access.patterns import BUILT_IN
-from drivetrain.proxy.access.redaction import Mask, Reader, Redaction
+from drivetrain.proxy.access.redaction import Reader, Redaction
 from drivetrain.proxy.prompts.templates import Template
 from drivetrain.proxy.recording.recorder import Recorder
 from drivetrain.proxy.recording.spool import Spool
@@ -173,8 +174,8 @@ async def test_an_event_that_cannot_be_masked_is_not_recorded_and_fails_no_reply
     await ask(proxy, [{"role": "user", "content": "The capital of France?"}])
     (turn,) = await proxy.recorded()
     spool = Spool(tmp_path / "broken")
-    recorder = Recorder(spool, Redaction(PATTERNS, {}))  # no reader for the turn's policy
-    assert recorder.record(turn) is False
-    assert recorder.record_turn(turn) == turn
+    recorder = Recorder(spool, Redaction(PATTERNS, {}).beside)  # no reader for the turn's policy
+    assert await recorder.record(turn) is False
+    assert await recorder.record_turn(turn) == turn
     assert spool.backlog_bytes == 0
     spool.close()

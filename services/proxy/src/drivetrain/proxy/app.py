@@ -53,6 +53,8 @@ async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
     sessions = _sessions(lifecycle, settings.sessions, redis, bus, recorder)
     pools = policies.pools(lifecycle, settings, bus)
     gateways = policies.gateways(settings, renderings, pools, sessions, recorder)
+    for gateway in gateways.values():
+        lifecycle.stack.push_async_callback(gateway.settled)
     door = _door(settings, redis)
     identifier = Identifier(settings.secret.get_secret_value().encode(), settings.consent)
     endpoints = Endpoints(gateways, door, identifier, sessions, recorder)
@@ -79,7 +81,12 @@ def _recorder(lifecycle: Lifecycle, settings: ProxySettings, renderings: Mapping
     spool = Spool(log.folder, max_bytes=log.max_bytes, segment_bytes=log.segment_bytes, fsync=log.fsync)
     lifecycle.stack.callback(spool.close)
     readers = {name: Reader(each.template.tokenizer.backend_tokenizer) for name, each in renderings.items()}
-    return Recorder(spool, Redaction(settings.redaction.chosen, readers))
+    patterns = settings.redaction.chosen
+    if not patterns:
+        return Recorder(spool)
+    redaction = Redaction(patterns, readers)
+    lifecycle.stack.callback(redaction.close)
+    return Recorder(spool, redaction.beside)
 
 
 def _door(settings: ProxySettings, redis: Redis) -> Door:

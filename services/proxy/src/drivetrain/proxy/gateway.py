@@ -82,7 +82,7 @@ class Gateway:
                     async for part in parts:
                         yield part
                 finish = captured.finish
-                event = self._record(captured, finish)
+                event = await self._record(captured, finish)
             except (EngineUnavailable, EngineRefused, EngineBusy) as error:
                 unanswered = True
                 raise _refusal(error) from error
@@ -92,7 +92,7 @@ class Gateway:
             finally:
                 if event is None and not unanswered:
                     # beside the request, which may be ending because its caller left
-                    self._beside(self._remember(captured, self._record(captured, finish)))
+                    self._beside(self._end(captured, finish))
             await self._recorder.lasting()
             await self._remember(captured, event)
             yield captured.finished
@@ -183,11 +183,20 @@ class Gateway:
         """Beside the first tokens, which do not wait for it."""
         captured.where = await self._conversations.note(captured.caller, captured.ask, captured.where, now)
 
-    def _record(self, captured: Captured, finish: Finish) -> TurnRecorded:
-        """Write the turn to the spool. Never waits: it also runs while the request is being cancelled."""
+    async def settled(self) -> None:
+        """Wait for what goes on beside requests that have ended."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def _end(self, captured: Captured, finish: Finish) -> None:
+        """Record and remember a turn whose reply nobody waits for any more."""
+        await self._remember(captured, await self._record(captured, finish))
+
+    async def _record(self, captured: Captured, finish: Finish) -> TurnRecorded:
+        """Write the turn to the spool."""
         event = captured.recorded(finish, self._clock())
         if captured.caller.consent != "off":
-            event = self._recorder.record_turn(event)
+            event = await self._recorder.record_turn(event)
             TURNS.labels(finish).inc()
             INEXACT.inc(0 if event.exact else 1)
         return event

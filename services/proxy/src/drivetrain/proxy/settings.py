@@ -1,10 +1,10 @@
 """What an operator may set on the proxy; see `drivetrain.common.settings` for where values come from."""
 
 import ipaddress
-import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+import regex
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from drivetrain.common.settings import Section, Settings
@@ -79,9 +79,9 @@ class LimitSettings(Section):
 def _patterns(value: dict[str, str]) -> dict[str, str]:
     for name, pattern in value.items():
         try:
-            if re.compile(pattern).match(""):
+            if regex.compile(pattern).match(""):
                 raise ValueError(f"{name} matches the empty text: it would mask everything")
-        except re.error as error:
+        except regex.error as error:
             raise ValueError(f"{name} is no regular expression: {error}") from error
     return value
 
@@ -138,7 +138,9 @@ class ProxySettings(Settings):
     consent: Literal["off", "record", "train"] = Field("train", description="when a request does not say")
     rollout_temperature: float = Field(1.0, gt=0, le=2, description="rollouts are sampled at this temperature")
     max_body_bytes: int = Field(16 << 20, ge=1 << 10)
-    thread_chars: int = Field(16_000, ge=0, description="conversations with more new text are rendered off the event loop")
+    thread_chars: int = Field(
+        16_000, ge=0, description="conversations with more new text are rendered off the event loop"
+    )
     listen: ListenSettings = ListenSettings()
     access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()

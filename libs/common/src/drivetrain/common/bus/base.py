@@ -119,7 +119,12 @@ class Bus(Protocol):
         """
 
     async def get(self, stream: str, subject: str) -> Stored | None:
-        """The last event of one subject, or the newest of all that match (wildcards allowed), from the leader."""
+        """The last event of one subject, or the newest of all that match (wildcards allowed), from the leader.
+
+        Raises:
+            InvalidEvent, NewerVersion: there is one, and this code cannot read it.
+            BusError: the bus is away.
+        """
 
     def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         """Every event of the subjects that match (wildcards allowed), in stream order, from the first one stored at

@@ -70,8 +70,11 @@ class MemoryBus:
         return [stored for stored in found if stored is not None]
 
     async def get(self, stream: str, subject: str) -> Stored | None:
-        found = await self.last(stream, subject)
-        return found[-1] if found else None
+        records = [record for record in self.streams[stream] if matches(record.subject, subject)]
+        if not records:
+            return None
+        last = records[-1]
+        return Stored(read(last.subject, last.payload), last.subject, last.sequence, last.headers)
 
     async def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         for record in tuple(self.streams[stream]):

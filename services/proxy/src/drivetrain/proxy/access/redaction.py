@@ -6,26 +6,28 @@ recorded to be read and not to be trained. It has no place in the index that a l
 not continue it.
 """
 
+import asyncio
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, cast
 
 import msgspec
+import regex
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from drivetrain.common.events import Event, Message, Signal, TurnFollowed, TurnRecorded
+from drivetrain.common.events import Event, Signal, TurnFollowed, TurnRecorded
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.tokens import pack_ids, pack_logprobs, unpack_ids, unpack_logprobs
+from drivetrain.proxy.access.mask import TIMEOUT_S, Mask, Span
 
 MASKED_ID = -1
 """In place of a token that carries a part of a secret: no tokenizer has such a token. Its logprob is NaN."""
 
-_IMAGE = re.compile(r"data:image/[a-z.+-]+;base64,[A-Za-z0-9+/=\s]*")
+_THREADS = 2
 _log = get_logger("access")
 E = TypeVar("E", bound=Event)
-_Span = tuple[int, int]
 
 
 class Reader:
@@ -51,9 +53,20 @@ class Reader:
 class Redaction:
     """Masks what the patterns match. `readers` are by policy; without patterns everything stays as it is."""
 
-    def __init__(self, patterns: Mapping[str, str], readers: Mapping[str, Reader]) -> None:
-        self._patterns = {name: re.compile(pattern) for name, pattern in patterns.items()}
-        self._readers = readers
+    def __init__(
+        self, patterns: Mapping[str, str], readers: Mapping[str, Reader], timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self._patterns = {name: regex.compile(pattern) for name, pattern in patterns.items()}
+        self._readers, self._timeout_s = readers, timeout_s
+        self._threads = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="redact")
+
+    async def beside(self, event: E) -> E:
+        """The same as a call, in a thread: other threads run while a pattern looks at a text."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self, event)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(wait=True)
 
     def __call__(self, event: E) -> E:
         """The event as it may be written down."""
@@ -61,16 +74,16 @@ class Redaction:
         if self._patterns and isinstance(event, TurnRecorded):
             masked = self._turn(event)
         elif self._patterns and isinstance(event, TurnFollowed):
-            mask = Mask(self._patterns)
+            mask = Mask(self._patterns, self._timeout_s)
             messages, before = mask.messages(event.messages), mask.messages(event.before)
             reply = mask.value(event.reply)
             masked = msgspec.structs.replace(event, messages=messages, before=before, reply=reply)
         elif self._patterns and isinstance(event, Signal):
-            masked = msgspec.structs.replace(event, text=Mask(self._patterns).text(event.text))
+            masked = msgspec.structs.replace(event, text=Mask(self._patterns, self._timeout_s).text(event.text))
         return cast(E, masked)
 
     def _turn(self, event: TurnRecorded) -> TurnRecorded:
-        mask = Mask(self._patterns)
+        mask = Mask(self._patterns, self._timeout_s)
         messages, reply = mask.messages(event.messages), mask.value(event.reply)
         tools, stop, other = (mask.value(each) for each in (event.tools, event.sampling.stop, event.sampling.other))
         prompt, response = unpack_ids(event.prompt_ids), unpack_ids(event.response_ids)
@@ -96,7 +109,7 @@ class Redaction:
             place=None,
         )
 
-    def _hidden(self, policy: str, ids: list[int], mask: "Mask") -> set[int]:
+    def _hidden(self, policy: str, ids: list[int], mask: Mask) -> set[int]:
         """The positions of the tokens to hide. Where a secret of the messages cannot be found again in the tokens, or
         they cannot be read, all of them are."""
         reader = self._readers[policy]
@@ -114,59 +127,19 @@ class Redaction:
         return set(_covered(pieces, spans))
 
 
-class Mask:
-    """Masks one event, and remembers what it found: the names of patterns, and the secrets themselves."""
-
-    def __init__(self, patterns: Mapping[str, re.Pattern[str]]) -> None:
-        self._patterns = patterns
-        self.found: set[str] = set()
-        self.secrets: set[str] = set()
-
-    def text(self, text: str) -> str:
-        """A text with every match replaced by `[masked: <name>]`."""
-        if _IMAGE.fullmatch(text):
-            return text  # bytes of an image, in which anything may happen to match
-        for name, pattern in self._patterns.items():
-            text = pattern.sub(lambda match, name=name: self._replace(name, match), text)  # type: ignore[misc]
-        return text
-
-    def value(self, value: Any) -> Any:
-        """JSON with every text in it masked, keys too."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {self.text(key): self.value(item) for key, item in value.items()}
-        return [self.value(item) for item in value] if isinstance(value, list) else value
-
-    def messages(self, messages: list[Message]) -> list[Message]:
-        """Messages, likewise."""
-        return cast(list[Message], self.value(messages))
-
-    def spans(self, text: str) -> list[_Span]:
-        """Where the patterns match in the text of tokens."""
-        spans = [(name, match.span()) for name, each in self._patterns.items() for match in each.finditer(text)]
-        self.found |= {name for name, _ in spans}
-        return [span for _, span in spans]
-
-    def _replace(self, name: str, match: re.Match[str]) -> str:
-        self.found.add(name)
-        self.secrets.add(match[0])
-        return f"[masked: {name}]"
-
-
 def _forms(secret: str) -> set[str]:
     """How a template may write a text: as it is, trimmed, or inside JSON."""
     return {secret, secret.strip(), msgspec.json.encode(secret).decode()[1:-1]} - {""}
 
 
-def _places(form: str, text: str) -> Iterator[_Span]:
+def _places(form: str, text: str) -> Iterator[Span]:
     at = text.find(form)
     while at >= 0:
         yield at, at + len(form)
         at = text.find(form, at + 1)
 
 
-def _covered(pieces: Sequence[str], spans: Sequence[_Span]) -> Iterator[int]:
+def _covered(pieces: Sequence[str], spans: Sequence[Span]) -> Iterator[int]:
     """The tokens of which a span covers a part. Those before the last one of a character go with it."""
     masked = bytearray(sum(map(len, pieces)))
     for start, end in spans:

@@ -92,7 +92,7 @@ class Endpoints:
         if known is None or not self._may_judge(principal, known):
             raise Refused(404, "no such reply is known here", param="response", code="unknown_reply")
         event = feedback.signal(given, known, now)
-        if not self._recorder.record(event):
+        if not await self._recorder.record(event):
             raise Refused(503, "the feedback could not be stored: try again later", code="not_stored")
         await self._recorder.lasting()
         return json_response({"id": event.id, "object": "feedback", "turn": known.turn})

@@ -1,6 +1,6 @@
 """Where each request stands among the conversations that are known, and what it tells of the turns before it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from drivetrain.proxy.turns import Ask, Caller, KnownTurn, Speaker, after
 class Conversations:
     """The conversations of one policy. `record` takes events into the spool."""
 
-    def __init__(self, sessions: Sessions, record: Callable[[Event], bool], secret: bytes) -> None:
+    def __init__(self, sessions: Sessions, record: Callable[[Event], Awaitable[bool]], secret: bytes) -> None:
         self._sessions, self._record, self._secret = sessions, record, secret
 
     async def place(self, caller: Caller, ask: Ask, now: float) -> Where:
@@ -45,8 +45,8 @@ class Conversations:
             again = None
         if new and again is None:
             consents = caller.consent == "train"
-            self._record(followed(known, messages, kind="messages", trainable=consents, now=now))
-            self._supersede(echoes.superseded(known, others), now)
+            await self._record(followed(known, messages, kind="messages", trainable=consents, now=now))
+            await self._supersede(echoes.superseded(known, others), now)
         return msgspec.structs.replace(where, again=again.asked) if again else where
 
     async def remember(self, event: TurnRecorded, now: float, *, done: bool) -> None:
@@ -58,13 +58,13 @@ class Conversations:
 
     async def _end(self, known: KnownTurn, now: float) -> None:
         if self._sessions.followed(known, "ended"):
-            self._record(followed(known, [], kind="ended", trainable=True, now=now))
-            self._supersede(echoes.superseded_at_end(known, await self._sessions.attempts(known.asked)), now)
+            await self._record(followed(known, [], kind="ended", trainable=True, now=now))
+            await self._supersede(echoes.superseded_at_end(known, await self._sessions.attempts(known.asked)), now)
 
-    def _supersede(self, others: Sequence[KnownTurn], now: float) -> None:
+    async def _supersede(self, others: Sequence[KnownTurn], now: float) -> None:
         for other in others:
             if self._sessions.followed(other, "superseded"):
-                self._record(followed(other, [], kind="superseded", trainable=False, now=now))
+                await self._record(followed(other, [], kind="superseded", trainable=False, now=now))
 
     async def _speaker(
         self, caller: Caller, ask: Ask, digests: Sequence[str], link: Link | None, now: float

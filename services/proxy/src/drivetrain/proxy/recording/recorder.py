@@ -1,7 +1,7 @@
 """From a finished reply to the local log: an event is in the spool before the last bytes of its reply leave."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -15,7 +15,7 @@ from drivetrain.proxy.recording.spool import Spool, SpoolError
 _log = get_logger("recorder")
 
 
-Mask = Callable[[Event], Event]
+Mask = Callable[[Event], Awaitable[Event]]
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -29,22 +29,22 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 class Recorder:
     """Writes events to the spool. It never delays and never fails a reply: what cannot be written is counted.
 
-    `mask` gives each event as it may be written down; see `drivetrain.proxy.access.redaction`.
+    `mask`, if there is one, gives each event as it may be written down; see `drivetrain.proxy.access.redaction`.
     """
 
-    def __init__(self, spool: Spool, mask: Mask = lambda event: event) -> None:
+    def __init__(self, spool: Spool, mask: Mask | None = None) -> None:
         self.spool, self._mask = spool, mask
         self.written = asyncio.Event()
         self._commit = GroupCommit(spool.commit)
 
-    def record(self, event: Event) -> bool:
+    async def record(self, event: Event) -> bool:
         """Append an event; False when the spool took nothing."""
-        kept = self._masked(event)
+        kept = await self._masked(event)
         return kept is not None and self._append(kept)
 
-    def record_turn(self, event: TurnRecorded) -> TurnRecorded:
+    async def record_turn(self, event: TurnRecorded) -> TurnRecorded:
         """Append a turn; returns it with its true tokens and what its record says of whether it can be trained."""
-        kept = self._masked(event)
+        kept = await self._masked(event)
         if kept is None:
             return event
         self._append(kept)
@@ -61,9 +61,11 @@ class Recorder:
             NOT_RECORDED.labels("fsync").inc()
             _log.error("recorded, but a crash of the machine may lose it", reason=str(error))
 
-    def _masked(self, event: Event) -> Event | None:
+    async def _masked(self, event: Event) -> Event | None:
+        if self._mask is None:
+            return event
         try:
-            return self._mask(event)
+            return await self._mask(event)
         except Exception as error:  # noqa: BLE001  whatever it is, the reply is on its way; its words may hold a secret
             self._lost(event, "mask", type(error).__name__)
             return None

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from drivetrain.common.events import Event
 from drivetrain.common.telemetry.logs import get_logger
@@ -26,7 +26,7 @@ class Closer:
         self,
         sessions: Sessions,
         index: Index,
-        record: Callable[[Event], bool],
+        record: Callable[[Event], Awaitable[bool]],
         *,
         every_s: float,
         clock: Callable[[], float] = time.time,
@@ -62,10 +62,10 @@ class Closer:
         one was answered; False when that could not be written."""
         attempts = await self._sessions.attempts(known.asked)
         if replaced(known, attempts):
-            return self._record(followed(known, [], kind="superseded", trainable=False, now=now))
-        if not self._record(followed(known, [], kind="idle", trainable=True, now=now)):
+            return await self._record(followed(known, [], kind="superseded", trainable=False, now=now))
+        if not await self._record(followed(known, [], kind="idle", trainable=True, now=now)):
             return False
         for other in superseded_at_end(known, attempts):
-            self._record(followed(other, [], kind="superseded", trainable=False, now=now))
+            await self._record(followed(other, [], kind="superseded", trainable=False, now=now))
         IDLE.inc()
         return True
