@@ -76,8 +76,8 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 def write_checkpoint(store: CheckpointStore, version: int, parent: int, *shards: Tensors, **fields: object) -> Manifest:
-    """A checkpoint of policy `p` in a local folder, one file for each of `shards`; keywords replace fields."""
-    with store.writing("p", version, 0) as folder:
+    """A checkpoint in a local folder, one file for each of `shards`; keywords replace fields, as policy `p`."""
+    with store.writing(str(fields.get("policy", "p")), version, 0) as folder:
         files = [folder / f"model-{number}.safetensors" for number in range(len(shards))]
         for file, tensors in zip(files, shards, strict=True):
             save_file(dict(tensors), file, metadata={"format": "pt"})

@@ -13,6 +13,7 @@ from drivetrain.cli.commands.run import run
 from drivetrain.cli.commands.status import status
 from drivetrain.cli.commands.task import task
 from drivetrain.cli.commands.up import up
+from drivetrain.cli.commands.weights import weights
 from drivetrain.cli.demo.command import demo
 from drivetrain.cli.errors import CliError
 from drivetrain.common.bus.base import BusError
@@ -32,6 +33,7 @@ app.add_typer(dead, name="dead")
 app.add_typer(judge, name="judge")
 app.add_typer(keys, name="keys")
 app.add_typer(task, name="task")
+app.add_typer(weights, name="weights")
 
 
 def _show_version(wanted: bool) -> None:

@@ -28,10 +28,11 @@ CHUNK = 1 << 24
 
 
 class TensorFact(msgspec.Struct, frozen=True):
-    """What a manifest says of one tensor: safetensors type, shape, and the sha256 of its bytes."""
+    """What a manifest says of one tensor: safetensors type, shape, bytes, and their sha256."""
 
     dtype: str
     shape: tuple[int, ...]
+    size: int
     sha256: str
 
 
@@ -113,7 +114,7 @@ def facts_of(tensors: Mapping[str, Tensor]) -> dict[str, TensorFact]:
     for tensor in tensors.values():
         if count := not_finite(tensor):
             raise NotFinite(f"tensor {tensor.name} has {count} values that are NaN or infinite")
-    return {name: TensorFact(t.dtype, t.shape, sha256_of(t.data)) for name, t in tensors.items()}
+    return {name: TensorFact(t.dtype, t.shape, t.data.size, sha256_of(t.data)) for name, t in tensors.items()}
 
 
 def not_finite(tensor: Tensor) -> int:
