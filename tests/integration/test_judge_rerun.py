@@ -23,6 +23,7 @@ from drivetrain.trainer.intake import scores_consumer
 from drivetrain.trainer.position import Position
 from drivetrain.trainer.samples import Reason, Sample
 from drivetrain.trainer.settings import TrainerSettings
+from tests.judge_world import recorded
 from tests.servers import free_port
 
 SAID = ("Thanks!", "Too long.", "How do tides work?")
@@ -51,7 +52,9 @@ def followed(policy: str, number: int) -> TurnFollowed:
 async def live(bus: NatsBus, policy: str, turns: int) -> None:
     """Let the judge as it is by default score the turns."""
     for number in range(turns):
-        await bus.publish(followed(policy, number))
+        state = followed(policy, number)
+        await bus.publish(recorded(state.turn, state.at, policy=policy, session=state.session))
+        await bus.publish(state)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         life = Lifecycle(group)
         settings = JudgeSettings(judge="rules")

@@ -62,8 +62,8 @@ async def test_turns_wait_in_the_stream_until_the_model_answers_again() -> None:
     bus, model = MemoryBus(), Model()
     turns = [followed(f"t{number}") for number in range(40)]
     await bus.publish(recorded("root", None))
-    await bus.publish(recorded("t0", "root"))
     for turn in turns:
+        await bus.publish(recorded(turn.turn, "root" if turn.turn == "t0" else None))
         await bus.publish(turn)
     async with (
         asyncio.timeout(30),

@@ -39,7 +39,7 @@ async def test_thanks_neutral_and_silence_are_three_things() -> None:
 
 async def test_all_messages_of_the_next_state_count() -> None:
     async with bench() as judge:
-        await judge.put(followed("t", tool("bash: x: command not found"), tool("fine"), user("thanks")))
+        await judge.put(recorded("t"), followed("t", tool("bash: x: command not found"), tool("fine"), user("thanks")))
         score = (await judge.scores(1))["t", 0]
     assert score.reward == -1
     assert [(vote.source, vote.value) for vote in score.votes] == [
@@ -94,7 +94,7 @@ async def test_odd_content_is_judged_all_the_same() -> None:
         {"role": "user", "content": {"a": 1}},
     ]
     async with bench() as judge:
-        await judge.put(followed("t", *odd))
+        await judge.put(recorded("t"), followed("t", *odd))
         assert (await judge.scores(1))["t", 0].reward == -1
 
 

@@ -1,10 +1,7 @@
 """What the judge does with each event: read what it needs, ask the chain, store the score."""
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
-
-import stamina
 
 from drivetrain.common.bus.base import Delivery
 from drivetrain.common.bus.handling import Unprocessable
@@ -15,10 +12,7 @@ from drivetrain.judge.meters import Meters
 from drivetrain.judge.ranking.rankings import Rankings
 from drivetrain.judge.sessions import Session, Sessions
 from drivetrain.judge.sources.base import Case
-
-
-class _NotYet(RuntimeError):
-    """A signal came before its turn."""
+from drivetrain.judge.turns import Missing, Turns
 
 
 class Judge:
@@ -39,7 +33,7 @@ class Judge:
         self._chain = chain
         self._sessions = sessions
         self._meters = meters
-        self._turn_wait_s = turn_wait_s
+        self.turns = Turns(sessions, turn_wait_s)
         self._clock = clock
         self._rankings = rankings
 
@@ -66,7 +60,7 @@ class Judge:
             if isinstance(event, Signal):
                 joins.check_signal(event)
                 return await (self._outcome(event) if event.kind == "outcome" else self._feedback(event))
-        except joins.BadEvent as error:
+        except (joins.BadEvent, Missing) as error:
             raise Unprocessable(str(error)) from error
         raise Unprocessable(f"the judge reads next states and signals, not {type(event).__name__}")
 
@@ -81,14 +75,14 @@ class Judge:
     async def _next_state(self, followed: TurnFollowed, session: Session, signals: Sequence[Signal]) -> TurnScored:
         nameless = any(signal.kind == "feedback" and signal.turn is None for signal in signals)
         looks_back = self._chain.looks_back(joins.case_of(followed, signals))
-        turns = await self.kept(session) if nameless or looks_back else []
+        turns = await self.turns.around(followed) if nameless or looks_back else []
         about = [signal for signal in signals if joins.concerns(signal, followed.turn, turns)]
         case = joins.in_session(joins.case_of(followed, about), followed.turn, turns)
         return await self._score(followed, followed.n, case, followed.n + 1, followed.trainable)
 
     async def _feedback(self, signal: Signal) -> list[Event]:
         session = Session.of(signal)
-        turn, turns = await self._turn_of(signal)
+        turn, turns = await self.turns.meant(signal)
         signals = _with(signal, await self._signals(session, turn.rollout))
         return [await self._again(turn, turns, signal, signals)]
 
@@ -96,7 +90,7 @@ class Judge:
         """Every turn of the session that was recorded by now is scored again; one that comes later meets the outcome
         when its next state is judged."""
         session = Session.of(signal)
-        turns = await self.kept(session, fresh=True)
+        turns = await self.turns.kept(session, fresh=True)
         signals = _with(signal, await self._signals(session, signal.rollout))
         meant = [turn for turn in joins.main_turns(turns) if joins.concerns(signal, turn.turn, turns)]
         told = meant if signal.value is not None else []
@@ -137,29 +131,6 @@ class Judge:
         ranked = await self._rankings.outcome(session, ref)
         return [*signals, ranked] if ranked is not None else signals
 
-    async def kept(self, session: Session, *, fresh: bool = False) -> list[TurnRecorded]:
-        """The recorded turns of a session without the attempts that came to nothing."""
-        # At the same time: the bus makes one request of them.
-        turns, followed = await asyncio.gather(
-            self._sessions.turns(session, fresh=fresh), self._sessions.followed(session, fresh=fresh)
-        )
-        return joins.kept(turns, followed)
-
-    async def _turn_of(self, signal: Signal) -> tuple[TurnRecorded, list[TurnRecorded]]:
-        """The turn that feedback is about, waiting a while for it: events of a session come in any order."""
-        retrying = stamina.retry_context(
-            on=_NotYet, attempts=None, timeout=self._turn_wait_s, wait_initial=0.05, wait_max=1.0, wait_jitter=0.1
-        )
-        try:
-            async for attempt in retrying:
-                with attempt:
-                    session = Session.of(signal)
-                    turns = await (self._sessions.turns(session) if signal.turn else self.kept(session))
-                    return _meant(signal, turns), turns
-        except _NotYet as error:
-            raise Unprocessable(f"{error}: it was not recorded, or is kept no more") from error
-        raise AssertionError("a retry context ends with a result or an error")
-
     async def _score(
         self, turn: TurnFollowed | TurnRecorded, n: int, case: Case, states: int, may_train: bool
     ) -> TurnScored:
@@ -167,14 +138,6 @@ class Judge:
         self._meters.scored(judgement)
         seen = states + len(case.signals)
         return joins.scored(turn, n, judgement, judge=self._name, seen=seen, may_train=may_train, at=self._clock())
-
-
-def _meant(signal: Signal, turns: Sequence[TurnRecorded]) -> TurnRecorded:
-    named = next((turn for turn in turns if turn.turn == signal.turn), None)
-    found = joins.last_turn(turns, signal.at) if signal.turn is None else named
-    if found is None:
-        raise _NotYet(f"session {signal.session} has no turn {signal.turn or 'at all'}")
-    return found
 
 
 def _with(signal: Signal, known: Sequence[Signal]) -> list[Signal]:

@@ -128,7 +128,7 @@ class Ranker:
         settings = self._asker.settings
         for rollout, end in ends.items():
             session = Session(ROLLOUT_TENANT, end.policy, end.session)
-            turns = await self._judge.kept(session, fresh=True) if end.reason in COMPARED else []
+            turns = await self._judge.turns.kept(session, fresh=True) if end.reason in COMPARED else []
             if mains := joins.main_turns(turns):
                 messages = [*joins.history_of(mains[-1].turn, turns), *mains[-1].messages, mains[-1].reply]
                 shown[rollout] = transcript(messages, settings.context_chars, mask=not settings.local)
