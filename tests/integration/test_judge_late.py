@@ -45,7 +45,7 @@ class Loop:
         for event in events:
             await self.bus.publish(event)
 
-    def about(self, make: Callable[..., Any], *given: Any, **fields: Any) -> Event:
+    def about(self, make: Callable[..., Event], *given: Any, **fields: Any) -> Event:
         """An event of this test's own policy, so that tests may share a server."""
         return make(*given, **{"policy": self.policy, **fields})
 
