@@ -8,7 +8,7 @@ deadlines, `epoch` says that all of this is there.
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from redis.asyncio import Redis
@@ -19,6 +19,7 @@ from redis.exceptions import NoScriptError, RedisError
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.metrics import INDEX_ERRORS
 from drivetrain.proxy.sessions.kept import Address, Kept, pack, unpack
+from drivetrain.proxy.sessions.together import Command, Together
 
 _FIRST, _LAST = "first", "last"
 _LEAVE_ALONE_S = 1.0
@@ -78,6 +79,7 @@ class Index:
 
     def __init__(self, redis: Redis, *, keep_s: int, prefix: str = "drivetrain:") -> None:
         self._redis, self._keep_s, self._prefix = redis, keep_s, prefix
+        self._together = Together(redis)
         self._ask_again_at = 0.0
 
     @property
@@ -88,7 +90,7 @@ class Index:
     async def places(self, digests: Sequence[str]) -> list[Address | None]:
         """Where the conversations with these digests stand."""
         keys = [self._key("line", digest) for digest in digests]
-        found = cast(list[bytes | None], await self._ask(lambda: self._redis.mget(keys), []))
+        found: list[bytes | None] = await self._answer("MGET", *keys, otherwise=[])
         return [Address.parse(place) if place else None for place in found]
 
     async def place_of(self, turn: str) -> Address | None:
@@ -98,13 +100,13 @@ class Index:
 
     async def attempts(self, requests: Sequence[str]) -> list[Address]:
         """Where the turns are that answer one of the requests, in no order."""
-        keys, none = [self._key("asked", request) for request in requests], set[bytes]()
-        found = await self._ask(lambda: cast(Awaitable[set[bytes]], self._redis.sunion(keys)), none)
+        keys = [self._key("asked", request) for request in requests]
+        found: set[bytes] = await self._answer("SUNION", *keys, otherwise=set())
         return [Address.parse(place) for place in found]
 
     async def first(self, session: str) -> Address | None:
         """Where a session's first turn is."""
-        found = await self._ask(lambda: self._redis.hget(self._key("session", session), _FIRST), None)
+        found = await self._answer("HGET", self._key("session", session), _FIRST)
         return Address.parse(found) if found else None
 
     async def last(self, session: str) -> Address | None:
@@ -114,8 +116,8 @@ class Index:
 
     async def turn(self, place: Address) -> Kept | None:
         """One turn."""
-        found = await self._ask(lambda: self._redis.hget(self._key("session", place.session), place.turn), None)
-        return unpack(cast(bytes, found)) if found else None
+        found = await self._answer("HGET", self._key("session", place.session), place.turn)
+        return unpack(found) if found else None
 
     async def session(self, session: str, known: Callable[[str], bool]) -> dict[str, Kept]:
         """The turns of a session that are not known yet."""
@@ -128,15 +130,12 @@ class Index:
     async def write(self, entries: Iterable[Entry], followed: Iterable[Address] = ()) -> bool:
         """Store entries, and forget the deadlines of turns that were followed; False when Redis is away. Writing the
         same again changes nothing, and an older turn never becomes a session's last."""
-        batch, gone = list(entries), [str(place) for place in followed]
+        commands: list[Command] = [("EVALSHA", _WRITE_SHA, 0, *self._arguments(entry)) for entry in entries]
+        if gone := [str(place) for place in followed]:
+            commands.append(("ZREM", self._key("idle"), *gone))
 
         async def send() -> bool:
-            pipe = self._redis.pipeline(transaction=False)
-            for entry in batch:
-                pipe.evalsha(_WRITE_SHA, 0, *self._arguments(entry))
-            if gone:
-                pipe.zrem(self._key("idle"), *gone)
-            await pipe.execute()
+            await self._together.ask(*commands)
             return True
 
         async def send_or_teach() -> bool:
@@ -187,6 +186,11 @@ class Index:
         finished_at, deadline = ("" if value is None else repr(value) for value in (entry.finished_at, entry.deadline))
         names = (self._prefix, self._keep_s, str(place), place.turn, place.session, " ".join(entry.requests))
         return [*names, kept, finished_at, deadline, *entry.lines]
+
+    async def _answer(self, *command: str, otherwise: Any = None) -> Any:
+        """Redis's answer to a command that belongs to a request."""
+        [answer] = await self._ask(lambda: self._together.ask(command), [otherwise])
+        return answer
 
     async def _ask(self, command: Callable[[], Awaitable[T]], otherwise: U) -> T | U:
         """Redis's answer, or the given value when there is none in time."""
