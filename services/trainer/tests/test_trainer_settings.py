@@ -43,6 +43,8 @@ def test_weights_of_combine_reach_the_recipe() -> None:
         (["--loss.name", "cispo", "--loss.clip_low", "0.1"], "choose clip or gspo"),
         (["--loss.name", "gspo", "--loss.dual_clip", "4"], "dual_clip does not apply to loss 'gspo'"),
         (["--loss.cap", "4"], "choose cispo"),
+        (["--distil.top", "4"], "distil.* does not apply to method 'combine': remove it, or choose opd_topk or hybrid"),
+        (["--method", "opd_topk", "--loss.name", "gspo"], "loss.* does not apply to method 'opd_topk'"),
         (["--batch.size", "2", "--batch.min_size", "3"], "above size"),
         (["--hint.wording", "no place"], "wording"),
         (["--method", "magic"], "method"),
@@ -54,6 +56,12 @@ def test_what_cannot_be_meant_is_refused_by_name(flags: list[str], message: str)
     with pytest.raises(BadSettings) as error:
         settings(*flags)
     assert message in str(error.value)
+
+
+def test_each_distillation_has_its_own_number_of_candidates() -> None:
+    assert build_recipe(settings("--method", "hybrid")).top == 4
+    assert build_recipe(settings("--method", "opd_topk")).top == 50
+    assert build_recipe(settings("--method", "hybrid", "--distil.top", "7")).top == 7
 
 
 def test_opd_takes_a_wording_for_its_hints() -> None:

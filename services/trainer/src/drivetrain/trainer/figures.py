@@ -33,7 +33,8 @@ def observe(sums: Sums, sample: Sample, tokens: Tokens, terms: TokenLosses, vers
     mask, advantage = terms.mask, tokens.advantage[terms.mask]
     sums.tokens += int(mask.sum())
     sums.add(advantage=float(advantage.sum()), advantage_square=float((advantage**2).sum()))
-    sums.add(clipped=float(terms.clipped.sum()))
+    sums.add(clipped=float(terms.clipped.sum()), ratio=float(terms.ratio[mask].sum()))
+    sums.add(weight=float(terms.weight.sum()), refused=float((mask & (terms.weight == 0)).sum()))
     if tokens.reference is not None:
         sums.add(kl=float(k3(tokens.old, tokens.reference)[mask].sum()))
     own = mask & (torch.tensor(sample.versions, device=mask.device) == version)
@@ -56,8 +57,15 @@ def figures(batch: Sequence[Sample], sums: Sums, loss: float, norm: float) -> di
         "kl_reference": sums.mean("kl"),
         "entropy": sums.values["entropy"] / sum(len(sample.response_ids) for sample in batch),
         "clip_fraction": sums.mean("clipped"),
+        "ratio_mean": sums.mean("ratio"),
+        "correction_mean": sums.mean("weight"),
+        "correction_zero_share": sums.mean("refused"),
+        "computed_tokens": sums.values["computed"],
+        "shared_prefix_saving": 1 - sums.values["computed"] / sums.values["whole"],
         "response_tokens_mean": sum(len(sample.response_ids) for sample in batch) / len(batch),
     }
+    if "distil" in sums.values:
+        metrics["distillation"] = sums.mean("distil")
     if counted := int(sums.values["gap_tokens"]):
         metrics["engine_gap"] = sums.mean("gap", counted)
         metrics["engine_kl"] = sums.mean("gap_kl", counted)

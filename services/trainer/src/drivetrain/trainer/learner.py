@@ -2,38 +2,27 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from drivetrain.trainer.advantages import Method, Signals, Weights
+from drivetrain.trainer.advantages.hybrid import candidate_advantages
 from drivetrain.trainer.figures import Sums, figures, observe, timed
-from drivetrain.trainer.losses import Objective, TokenLosses, Tokens, token_losses
+from drivetrain.trainer.losses import Objective, Tokens, token_losses, trainable
+from drivetrain.trainer.losses.distill import candidate_loss, reverse_kl
 from drivetrain.trainer.packing import packs_of
 from drivetrain.trainer.samples import Sample
-from drivetrain.trainer.scoring import Scorer, Wanted
-from drivetrain.trainer.tree import Item, tree_of
-
-
-class Policy(Protocol):
-    """The model in training, and the frozen reference that anchors it."""
-
-    @property
-    def scorer(self) -> Scorer: ...
-    @property
-    def parameters(self) -> Sequence[Tensor]: ...
-
-    def reference(self) -> AbstractContextManager[Scorer]:
-        """The reference's scorer, to be called without gradients inside the context."""
+from drivetrain.trainer.scoring import Opinion, Wanted
+from drivetrain.trainer.tree import tree_of
+from drivetrain.trainer.views import Policy, Views, items_of
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How a batch becomes a gradient. `kl` weighs the anchor (0: none); the teacher is the policy at the batch's start,
-    or with `base_teacher` the frozen reference."""
+    or with `base_teacher` the frozen reference; `top` candidates are compared where the method looks at candidates."""
 
     method: Method
     weights: Weights
@@ -42,6 +31,7 @@ class Recipe:
     max_grad_norm: float
     micro_batch_tokens: int = 2048
     base_teacher: bool = False
+    top: int = 4
 
 
 @dataclass(frozen=True)
@@ -56,6 +46,17 @@ class Interrupted(RuntimeError):
     """The step was told to stop; weights and optimiser are as they were."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is known of a batch before its gradient: by place in the batch, the teacher's opinion, the reference's
+    log-probabilities, and advantages that depend on the whole batch; which tokens count."""
+
+    teacher: Mapping[int, Opinion]
+    reference: Mapping[int, Tensor]
+    masks: Sequence[Tensor]
+    advantages: Mapping[int, Tensor] = field(default_factory=dict)
+
+
 def _never() -> bool:
     return False
 
@@ -68,22 +69,23 @@ class Learner:
         self.optimizer = optimizer
         self.recipe = recipe
         self._interrupted: Callable[[], bool] = _never
+        self._views = Views(policy, recipe.micro_batch_tokens, recipe.base_teacher, self._go_on)
 
     def step(self, batch: Sequence[Sample], version: int, interrupted: Callable[[], bool] = _never) -> Step:
         """One step on a batch, under weights of this version. A loss or gradient that is not finite leaves weights
         and optimiser as they were, and is reported as `skipped`.
 
         Raises:
-            Interrupted: `interrupted` said so between two micro-batches.
+            Interrupted: `interrupted` said so between two packs.
         """
         self._interrupted = interrupted
         seconds: dict[str, float] = {}
         with timed(seconds, "teacher"):
             teacher = self._teacher(batch)
         with timed(seconds, "reference"):
-            reference = self._reference(batch)
+            known = self._known(batch, teacher)
         with timed(seconds, "policy"):
-            sums, loss = self._gradients(batch, teacher, reference, version)
+            sums, loss = self._gradients(batch, known, version)
         with timed(seconds, "optimizer"):
             norm, skipped = self._apply(loss)
         metrics = figures(batch, sums, loss, norm) | {f"seconds_{name}": value for name, value in seconds.items()}
@@ -101,71 +103,78 @@ class Learner:
             self.optimizer.zero_grad(set_to_none=True)
             raise Interrupted("the training step was interrupted")
 
-    def _teacher(self, batch: Sequence[Sample]) -> dict[int, Tensor]:
-        if not self.recipe.method.uses_teacher:
+    def _teacher(self, batch: Sequence[Sample]) -> dict[int, Opinion]:
+        method, top = self.recipe.method, self.recipe.top
+        if not method.uses_teacher:
             return {}
-        hinted = {
-            number: Item(sample.teacher_ids, sample.response_ids, sample.temperature)
-            for number, sample in enumerate(batch)
-            if sample.teacher_ids is not None
-        }
-        if not self.recipe.base_teacher:
-            return self._score(self.policy.scorer, hinted)
-        with self.policy.reference() as scorer:
-            return self._score(scorer, hinted)
+        if method.distil == "reverse_kl":
+            return self._views.teachers_favourites(batch, top)
+        return self._views.on_favourites(batch, top) if method.distil else self._views.teacher(batch)
 
-    def _reference(self, batch: Sequence[Sample]) -> dict[int, Tensor]:
-        if self.recipe.kl == 0:
-            return {}
-        with self.policy.reference() as scorer:
-            return self._score(scorer, _items(batch))
+    def _known(self, batch: Sequence[Sample], teacher: Mapping[int, Opinion]) -> Known:
+        method = self.recipe.method
+        reference = self._views.reference(batch) if self.recipe.kl or method.uses_reference else {}
+        masks = [trainable(torch.tensor(sample.logprobs), self.recipe.objective) for sample in batch]
+        known = Known(teacher, reference, masks)
+        if method.across is None:
+            return known
+        old = self._views.old(batch)
+        alone = [self._advantage(sample, old[n], n, known) for n, sample in enumerate(batch)]
+        shared = method.across(alone, [mask.to(values.device) for mask, values in zip(masks, alone, strict=True)])
+        return Known(teacher, reference, masks, dict(enumerate(shared)))
 
-    @torch.no_grad()
-    def _score(self, scorer: Scorer, items: Mapping[int, Item]) -> dict[int, Tensor]:
-        scores: dict[int, Tensor] = {}
-        for pack in packs_of(items, self.recipe.micro_batch_tokens, scorer.branches):
-            self._go_on()
-            scores |= scorer(tree_of(pack)).logprobs
-        return scores
+    def _advantage(self, sample: Sample, old: Tensor, number: int, known: Known) -> Tensor:
+        if number in known.advantages:
+            return known.advantages[number]
+        teacher = known.teacher[number].logprobs if number in known.teacher else None
+        signals = Signals(sample.reward, old, teacher, known.reference.get(number))
+        return self.recipe.method.rule(signals, self.recipe.weights)
 
-    def _gradients(
-        self, batch: Sequence[Sample], teacher: Mapping[int, Tensor], reference: Mapping[int, Tensor], version: int
-    ) -> tuple[Sums, float]:
+    def _gradients(self, batch: Sequence[Sample], known: Known, version: int) -> tuple[Sums, float]:
         """Gradients of the whole batch's loss, accumulated; what was seen on the way, and the loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        sums, loss = Sums(), 0.0
-        trainable = sum(sample.trainable_tokens for sample in batch)
-        scorer = self.policy.scorer
-        for pack in packs_of(_items(batch), self.recipe.micro_batch_tokens, scorer.branches):
+        sums, loss, scorer, items = Sums(), 0.0, self.policy.scorer, items_of(batch)
+        tokens = max(1, sum(int(mask.sum()) for mask in known.masks))
+        candidates = {n: opinion.ids for n, opinion in known.teacher.items()} if self.recipe.method.distil else {}
+        for pack in packs_of(items, self.recipe.micro_batch_tokens, scorer.branches):
             self._go_on()
             tree = tree_of(pack)
-            scored = scorer(tree, Wanted(entropy=True))
-            sums.add(entropy=scored.entropy or 0.0, computed=len(tree))
-            terms = [
-                self._terms(batch[i], logp, teacher.get(i), reference.get(i), version, sums)
-                for i, logp in scored.logprobs.items()
-            ]
-            part = torch.stack([(t.policy + self.recipe.kl * t.kl).sum() for t in terms]).sum() / trainable
+            asked = {number: ids for number, ids in candidates.items() if number in pack}
+            scored = scorer(tree, Wanted(entropy=True, candidates=asked))
+            whole = sum(len(item.ids) for item in pack.values())
+            sums.add(entropy=scored.entropy or 0.0, computed=len(tree), whole=whole)
+            terms = [self._loss(batch, n, opinion, known, version, sums) for n, opinion in scored.items.items()]
+            replies = len(batch) if self.recipe.objective.per_reply else tokens
+            policy, beside = (torch.stack([term[side] for term in terms]).sum() for side in (0, 1))
+            part = policy / replies + beside / tokens
             part.backward()  # type: ignore[no-untyped-call]
             loss += part.item()
         return sums, loss
 
-    def _terms(
-        self,
-        sample: Sample,
-        logp: Tensor,
-        teacher: Tensor | None,
-        reference: Tensor | None,
-        version: int,
-        sums: Sums,
-    ) -> TokenLosses:
-        old = logp.detach()
-        advantage = self.recipe.method.rule(Signals(sample.reward, old, teacher), self.recipe.weights)
-        mu = torch.tensor(sample.logprobs, device=logp.device)
+    def _loss(
+        self, batch: Sequence[Sample], number: int, opinion: Opinion, known: Known, version: int, sums: Sums
+    ) -> tuple[Tensor, Tensor]:
+        """One turn's policy loss, and its anchor and distillation, each summed over its tokens."""
+        sample, logp = batch[number], opinion.logprobs
+        old, mu = logp.detach(), torch.tensor(sample.logprobs, device=logp.device)
+        advantage = self._advantage(sample, old, number, known)
+        reference = known.reference.get(number) if self.recipe.kl else None
         tokens = Tokens(logp, old, mu, advantage, reference)
         terms = token_losses(tokens, self.recipe.objective)
         observe(sums, sample, tokens, terms, version)
-        return terms
+        beside = (self.recipe.kl * terms.kl).sum()
+        if self.recipe.method.distil and number in known.teacher:
+            distilled = self._distilled(opinion, known.teacher[number]) * terms.mask
+            sums.add(distil=float(distilled.detach().sum()))
+            beside = beside + distilled.sum()
+        return terms.policy.sum(), beside
+
+    def _distilled(self, opinion: Opinion, teacher: Opinion) -> Tensor:
+        """The loss over candidates at each position, shape (T,)."""
+        if self.recipe.method.distil == "reverse_kl":
+            return reverse_kl(opinion.candidates, teacher.candidates)
+        old = opinion.candidates.detach()
+        return candidate_loss(opinion.candidates, old, candidate_advantages(old, teacher.candidates))
 
     def _apply(self, loss: float) -> tuple[float, str]:
         norm = float(torch.nn.utils.clip_grad_norm_(self.policy.parameters, self.recipe.max_grad_norm))
@@ -174,7 +183,3 @@ class Learner:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return norm, skipped
-
-
-def _items(batch: Sequence[Sample]) -> dict[int, Item]:
-    return {n: Item(sample.prompt_ids, sample.response_ids, sample.temperature) for n, sample in enumerate(batch)}

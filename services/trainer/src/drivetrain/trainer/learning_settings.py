@@ -80,6 +80,13 @@ class CombineSettings(Section):
     opd: float = Field(1.0, ge=0)
 
 
+class DistilSettings(Section):
+    """How many candidate tokens are compared at each position: by default the policy's 4 likeliest (`hybrid`), or the
+    teacher's 50 (`opd_topk`)."""
+
+    top: int | None = Field(None, ge=1, le=1000)
+
+
 class HintSettings(Section):
     """How a hint reads in the teacher's prompt, right after the last message's own words, and who the teacher is: the
     `policy` as it is at the batch's start, or the frozen `base`, which says the same whatever was learnt since."""

@@ -11,21 +11,25 @@ LOSS_OPTIONS = {"clip_low": "low", "clip_high": "high", "dual_clip": "dual", "ca
 
 def build_recipe(settings: TrainerSettings) -> Recipe:
     """The learning rule that the settings describe."""
-    weights = settings.combine
+    method, weights = METHODS[settings.method], settings.combine
+    default_top = 50 if method.distil == "reverse_kl" else 4
     return Recipe(
-        method=METHODS[settings.method],
+        method=method,
         weights=Weights(weights.rl, weights.opd) if weights else Weights(),
         objective=build_objective(settings),
-        kl=settings.kl.coefficient,
+        kl=settings.kl.coefficient if method.has_anchor else 0.0,
         max_grad_norm=settings.optimizer.max_grad_norm,
         micro_batch_tokens=settings.micro_batch_tokens,
         base_teacher=base_teacher(settings),
+        top=(settings.distil and settings.distil.top) or default_top,
     )
 
 
 def build_objective(settings: TrainerSettings) -> Objective:
     """What is minimised, as the settings describe."""
     loss, rules = settings.loss, settings.correction
+    if METHODS[settings.method].supervised:
+        return objective("sft")
     bypass = rules.name == "bypass"
     correct = correction("none" if bypass else rules.name, **rules.options)
     options = {LOSS_OPTIONS[name]: float(value) for name, value in loss.options.items()}

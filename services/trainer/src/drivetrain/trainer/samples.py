@@ -44,7 +44,8 @@ class Unusable(ValueError):
 class Sample:
     """One turn to train.
 
-    `prompt_ids` is the whole prompt, `teacher_ids` the same prompt with the hint in it (None: no teacher).
+    `prompt_ids` is the whole prompt, `teacher_ids` the same prompt with the hint in it (None: no teacher),
+    `other_teachers` with one of the other hints each.
     `logprobs` (μ, as the engine sampled; NaN where it gave none) and `versions` hold one entry per response token.
     `sequence` is the score's place in its stream, `seen` how much of what followed the turn the judge knew.
     """
@@ -59,6 +60,7 @@ class Sample:
     temperature: float
     reward: float
     teacher_ids: tuple[int, ...] | None = None
+    other_teachers: tuple[tuple[int, ...], ...] = ()
     seen: int = 0
 
     @property

@@ -89,13 +89,19 @@ class Scores:
     def _with_teacher(self, sample: Sample, scored: TurnScored, turn: TurnRecorded) -> Sample:
         if self._wording is None or not scored.hints:
             return sample
+        hints = scored.hints if self._method.distil == "candidates" else scored.hints[:1]
+        found = [ids for hint in hints if (ids := self._hinted(sample, turn, hint, self._wording)) is not None]
+        return replace(sample, teacher_ids=found[0], other_teachers=tuple(found[1:])) if found else sample
+
+    def _hinted(self, sample: Sample, turn: TurnRecorded, hint: str, wording: str) -> tuple[int, ...] | None:
+        """The prompt with a hint in it; None, and counted, where it has no place."""
         message = turn.messages[-1] if turn.messages else None
         try:
-            ids = splice(self._tokenizer, sample.prompt_ids, message, scored.hints[0], self._wording)
+            ids = splice(self._tokenizer, sample.prompt_ids, message, hint, wording)
         except NotSpliced as error:
             self._on_no_teacher(error.reason)
-            return sample
+            return None
         if len(ids) + len(sample.response_ids) > self._limits.max_tokens:
             self._on_no_teacher(NoTeacher.TOO_LONG)
-            return sample
-        return replace(sample, teacher_ids=ids)
+            return None
+        return ids

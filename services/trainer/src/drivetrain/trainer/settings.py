@@ -10,6 +10,7 @@ from drivetrain.trainer.advantages import METHODS
 from drivetrain.trainer.learning_settings import (
     CombineSettings,
     CorrectionSettings,
+    DistilSettings,
     HintSettings,
     KlSettings,
     LossSettings,
@@ -62,6 +63,10 @@ class PrecisionSettings(Section):
 
 SECTIONS = {
     "combine": ("combine",),
+    "distil": tuple(name for name, method in METHODS.items() if method.distil),
+    "loss": tuple(name for name, method in METHODS.items() if method.has_ratio),
+    "correction": tuple(name for name, method in METHODS.items() if not method.supervised),
+    "kl": tuple(name for name, method in METHODS.items() if method.has_anchor),
     "hint": tuple(name for name, method in METHODS.items() if method.uses_teacher),
 }
 """Which methods read a section of settings; sections not named here are read by all."""
@@ -74,8 +79,9 @@ class TrainerSettings(Settings):
     judge: str = Field("rules", pattern="^[a-z0-9_-]{1,64}$", description="whose scores are trained, by the judge's id")
     model: str = Field(min_length=1, description="folder or name of the base model: version 0 of the policy")
     store: Path = Field(description="folder of all checkpoints, shared with the weights service")
-    method: Literal["binary", "opd", "combine"] = "combine"
+    method: Literal["binary", "opd", "combine", "opd_topk", "hybrid"] = "combine"
     combine: CombineSettings | None = None
+    distil: DistilSettings | None = None
     hint: HintSettings | None = None
     loss: LossSettings = LossSettings()
     correction: CorrectionSettings = CorrectionSettings()

@@ -42,6 +42,16 @@ class Method:
     uses_reference: bool = False
     supervised: bool = False
 
+    @property
+    def has_ratio(self) -> bool:
+        """Whether its loss is one of the policy losses, with a ratio and a correction."""
+        return not self.supervised and self.distil != "reverse_kl"
+
+    @property
+    def has_anchor(self) -> bool:
+        """Whether the KL to the reference is part of its loss."""
+        return not self.supervised and not self.uses_reference
+
     def has_signal(self, reward: float, has_teacher: bool) -> bool:
         """Whether a turn carries any gradient under this method; one that does not is no part of a batch."""
         return (self.uses_reward and reward != 0) or (self.uses_teacher and has_teacher)
