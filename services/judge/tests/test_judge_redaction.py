@@ -13,14 +13,14 @@ from drivetrain.judge.sources.base import Case
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nAAAABBBB\n-----END RSA PRIVATE KEY-----"
 SECRETS = [
-    ("sk-proj-abcdefghijklmnopqrstuv", "key"),
-    ("AKIAABCDEFGHIJKLMNOP", "key"),
-    ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "key"),
-    ("glpat-abcdefghijklmnop1234", "key"),
-    ("hf_abcdefghijklmnopqrstuvwxyz", "key"),
-    ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdef", "token"),
-    ("Authorization: Bearer abcdef0123456789abcdef", "token"),
-    ("postgres://admin:hunter2@db.example.com/x", "password"),
+    ("sk-proj-abcdefghijklmnopqrstuv", "api-key"),
+    ("AKIAABCDEFGHIJKLMNOP", "api-key"),
+    ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "api-key"),
+    ("glpat-abcdefghijklmnop1234", "api-key"),
+    ("hf_abcdefghijklmnopqrstuvwxyz", "api-key"),
+    ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdef", "bearer"),
+    ("Authorization: Bearer abcdef0123456789abcdef", "bearer"),
+    ("postgres://admin:hunter2@db.example.com/x", "url-password"),
     ("DB_PASSWORD=correct-horse-battery", "secret"),
     ('"api_key": "0123456789abcdef"', "secret"),
     ("ann.lee+work@mail.example.co.uk", "e-mail"),
@@ -29,7 +29,7 @@ SECRETS = [
     ("555-010-9999", "phone"),
     ("13812345678", "phone"),
     ("030 1234 5678", "phone"),
-    (PEM, "private key"),
+    (PEM, "private-key"),
 ]
 PLAIN = [
     "== 12 passed, 3 warnings in 0.45s ==",
@@ -63,7 +63,7 @@ def test_a_cut_never_leaves_half_a_secret(before: int, secret: str) -> None:
     shown = redacted(text, 2_000)
     assert len(shown) <= 2_001
     for whole, kind in SECRETS:
-        if whole == secret and kind == "key":
+        if whole == secret and kind == "api-key":
             assert secret[:12] not in shown
 
 

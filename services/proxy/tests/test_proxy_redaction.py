@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from drivetrain.common.events import TurnRecorded
+from drivetrain.common.patterns import PATTERNS as BUILT_IN
 from drivetrain.common.tokens import unpack_ids, unpack_logprobs
 from drivetrain.proxy.access.mask import Mask
-from drivetrain.proxy.access.patterns import BUILT_IN
 from drivetrain.proxy.access.redaction import Reader, Redaction
 from drivetrain.proxy.prompts.templates import Template
 from drivetrain.proxy.recording.recorder import Recorder

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, Self
 import regex
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
+from drivetrain.common.patterns import PATTERNS
 from drivetrain.common.settings import Section, Settings
-from drivetrain.proxy.access.patterns import BUILT_IN
 from drivetrain.proxy.routing.settings import EngineSettings, PolicyName, PolicySettings, RoutingSettings, split
 
 PatternName = Annotated[str, Field(pattern="^[a-z0-9-]{1,32}$")]
@@ -89,7 +89,7 @@ def _patterns(value: dict[str, str]) -> dict[str, str]:
 class RedactionSettings(Section):
     """What is masked in everything that is recorded."""
 
-    patterns: str = Field("", description="api-key, private-key, bearer, url-password, e-mail, separated by commas")
+    patterns: str = Field("", description=f"of {', '.join(PATTERNS)}, separated by commas")
     custom: Annotated[dict[PatternName, str], AfterValidator(_patterns)] = Field(
         {}, description="regular expressions of your own, by name"
     )
@@ -97,14 +97,14 @@ class RedactionSettings(Section):
     @field_validator("patterns")
     @classmethod
     def _known(cls, value: str) -> str:
-        if unknown := set(split(value)) - set(BUILT_IN):
-            raise ValueError(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(BUILT_IN)}")
+        if unknown := set(split(value)) - set(PATTERNS):
+            raise ValueError(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(PATTERNS)}")
         return value
 
     @property
     def chosen(self) -> dict[str, str]:
         """All regular expressions by name."""
-        return {name: BUILT_IN[name] for name in split(self.patterns)} | self.custom
+        return {name: PATTERNS[name] for name in split(self.patterns)} | self.custom
 
 
 class SessionSettings(Section):
