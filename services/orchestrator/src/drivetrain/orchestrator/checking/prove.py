@@ -21,7 +21,8 @@ NOTHING = ":"
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """What was found of one task. `solution` and `untouched` are the rewards of the reference solution and of the
-    environment that nobody worked in; None where they were not asked for, or there was none."""
+    environment that nobody worked in; None where they were not asked for, or there was none. `seconds` is what both
+    runs took, grading included."""
 
     task: str
     problems: tuple[str, ...] = ()
@@ -65,8 +66,7 @@ async def _check(read: Read, runner: Runner | None, slots: asyncio.Semaphore) ->
         return Checked(task=read.name, problems=(read.problem,) if read.problem else ())
     if why := runner.why_not(task) or _unproved(task):
         return Checked(task=task.name, problems=(why,))
-    begun = time.monotonic()
-    untouched, solution = await asyncio.gather(
+    (untouched, idle_s), (solution, solving_s) = await asyncio.gather(
         _run(task, NOTHING, "untouched", runner, slots), _run(_with_solution(task), None, "solution", runner, slots)
     )
     return Checked(
@@ -74,7 +74,7 @@ async def _check(read: Read, runner: Runner | None, slots: asyncio.Semaphore) ->
         problems=tuple(_problems(untouched, solution)),
         solution=solution.rewards.get("reward"),
         untouched=untouched.rewards.get("reward"),
-        seconds=round(time.monotonic() - begun, 3),
+        seconds=round(idle_s + solving_s, 3),
     )
 
 
@@ -87,15 +87,18 @@ def _with_solution(task: Task) -> Task:
     return msgspec.structs.replace(task, environment={**task.environment, **hints})
 
 
-async def _run(task: Task, command: str | None, what: str, runner: Runner, slots: asyncio.Semaphore) -> Ending:
-    """Let a shell command work on a task, the solution's where none is given."""
+async def _run(
+    task: Task, command: str | None, what: str, runner: Runner, slots: asyncio.Semaphore
+) -> tuple[Ending, float]:
+    """Let a shell command work on a task, the solution's where none is given; also the seconds that it all took."""
     solution = task.solution if command is None else None
     values = dict.fromkeys(("proxy_url", "key", "model"), "none")
     values |= {"instruction": task.instruction, "command": solution.command if solution else NOTHING}
     files = solution.files if solution else {}
     async with slots:
         plan = Plan(f"{task.name}.{what}", task, SHELL, values, task.timeout_s, files)
-        return await runner.run(plan, lambda state: None)
+        begun = time.monotonic()
+        return await runner.run(plan, lambda state: None), time.monotonic() - begun
 
 
 def _problems(untouched: Ending, solution: Ending) -> Iterable[str]:

@@ -1,0 +1,3 @@
+#!/bin/bash
+chmod u+x run.sh
+chmod 600 secret.txt

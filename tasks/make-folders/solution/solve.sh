@@ -1,0 +1,3 @@
+#!/bin/bash
+mkdir -p site/css site/img
+touch site/index.html

@@ -1,0 +1,2 @@
+#!/bin/bash
+echo Bees make honey. > answer.txt

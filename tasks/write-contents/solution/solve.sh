@@ -1,0 +1,2 @@
+#!/bin/bash
+sed -n 's/^## /- /p' guide.md > contents.md
