@@ -43,20 +43,25 @@ async def handle(
 
     A delivery is acked when the handler returns, dead-lettered when it raises `Unprocessable`; anything else it
     raises ends the service, and the message is delivered again. Deliveries in work get in-progress acks. A message of
-    a newer schema stops this consumer and makes the service unready: it stays in the stream for an upgraded service.
+    a newer schema, or one whose handler met such an event, stops this consumer and makes the service unready: it stays
+    in the stream for an upgraded service.
     """
     halted: list[str] = []
+
+    def halt(error: NewerVersion) -> None:
+        halted.append(str(error))
+        log.critical("consumer stopped", consumer=consumer.durable, reason=str(error))
+
     lifecycle.ready_when(f"{consumer.stream} is readable", lambda: not halted)
     async with bus.consume(consumer) as subscription, asyncio.TaskGroup() as group:
-        work = _Work(group, handler, concurrency)
+        work = _Work(group, handler, concurrency, halt)
         keeper = group.create_task(work.keep_alive(consumer.ack_wait_s / 3))
         while not lifecycle.stopping and not halted:
             try:
                 for delivery in await _pull(subscription, await work.free(), gate, lifecycle):
                     work.start(delivery)
             except NewerVersion as error:
-                halted.append(str(error))
-                log.critical("consumer stopped", consumer=consumer.durable, reason=str(error))
+                halt(error)
         keeper.cancel()
 
 
@@ -77,10 +82,13 @@ async def _pull(subscription: Subscription, count: int, gate: Gate | None, lifec
 class _Work:
     """The deliveries in work, at most `limit` at a time."""
 
-    def __init__(self, group: asyncio.TaskGroup, handler: Handler, limit: int) -> None:
+    def __init__(
+        self, group: asyncio.TaskGroup, handler: Handler, limit: int, halt: Callable[[NewerVersion], None]
+    ) -> None:
         self._group = group
         self._handler = handler
         self._limit = limit
+        self._halt = halt
         self._deliveries: set[Delivery] = set()
         self._finished = asyncio.Event()
 
@@ -106,6 +114,8 @@ class _Work:
         try:
             with trace(delivery.headers):
                 await _handle_one(delivery, self._handler)
+        except NewerVersion as error:
+            self._halt(error)
         finally:
             self._deliveries.discard(delivery)
             self._finished.set()
