@@ -109,7 +109,7 @@ def test_every_task_of_a_folder_is_told_good_or_bad(tmp_path: Path) -> None:
         ["ok", "good"],
         ["bad", "good"],
         ["bad", "typo"],
-        ["3", "tasks,"],
+        ["3", "checked,"],
     ]
     assert "another task is named 'good': rename one" in lines[2]
     assert "unknown key agents: remove it" in lines[4]

@@ -59,7 +59,7 @@ def table(found: Sequence[Checked]) -> str:
         lines.append(f"{'bad' if checked.problems else 'ok ':4}{checked.task:{width}}  {'  '.join(told)}".rstrip())
         lines += [f"    {problem}" for problem in checked.problems]
     bad = sum(1 for checked in found if checked.problems)
-    return "\n".join([*lines, f"{len(found)} tasks, {bad} with problems"])
+    return "\n".join([*lines, f"{len(found)} checked, {bad} with problems"])
 
 
 def _parser() -> argparse.ArgumentParser:
