@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
+from prometheus_client import REGISTRY
 
-from drivetrain.common.bus import Bus, BusError, Consumer, MemoryBus, NatsBus, connect
+from drivetrain.common.bus import Bus, BusError, Consumer, Delivery, MemoryBus, NatsBus, connect
 from drivetrain.common.bus.handling import Unprocessable, handle
 from drivetrain.common.events import DeadLetter, InvalidEvent, NewerVersion, TurnFollowed, TurnScored, encode
 from drivetrain.common.lifecycle import Lifecycle
@@ -422,3 +423,28 @@ async def test_a_session_of_any_length_is_read_whole_and_so_is_who_asks_beside_i
     assert len({stored.subject for stored in many}) == len(many) == 1100
     assert [stored.sequence for stored in many] == sorted(stored.sequence for stored in many)
     assert len(few) == 1
+
+
+async def test_how_many_messages_wait_for_a_consumer_is_a_metric(
+    bus: Bus, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drivetrain.common.bus.handling.LAG_S", 0.02)
+    for turn in "abc":
+        await bus.publish(score(policy, turn))
+    release = asyncio.Event()
+
+    async def waits(delivery: Delivery) -> None:
+        await release.wait()
+
+    def pending() -> float | None:
+        return REGISTRY.get_sample_value("drivetrain_bus_pending_messages", {"consumer": f"c-{policy}"})
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        life = Lifecycle(group)
+        group.create_task(handle(bus, reader(policy), waits, life, concurrency=1))
+        while pending() != 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        release.set()
+        while pending() != 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        life.stop()

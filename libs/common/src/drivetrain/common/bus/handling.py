@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from drivetrain.common.bus.base import Bus, Consumer, Delivery, Subscription
+from drivetrain.common.bus.base import Bus, BusError, Consumer, Delivery, Subscription
 from drivetrain.common.events import NewerVersion
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.common.telemetry.metrics import Metrics
 from drivetrain.common.telemetry.traces import trace
 
 Handler = Callable[[Delivery], Awaitable[None]]
 
 log = get_logger("bus")
 POLL_S = 1.0
+LAG_S = 5.0
+PENDING = Metrics("bus").gauge("pending_messages", "Messages that a consumer was not given yet", ["consumer"])
 
 
 class Unprocessable(ValueError):
@@ -55,14 +58,28 @@ async def handle(
     lifecycle.ready_when(f"{consumer.stream} is readable", lambda: not halted)
     async with bus.consume(consumer) as subscription, asyncio.TaskGroup() as group:
         work = _Work(group, handler, concurrency, halt)
-        keeper = group.create_task(work.keep_alive(consumer.ack_wait_s / 3))
+        beside = [
+            group.create_task(work.keep_alive(consumer.ack_wait_s / 3)),
+            group.create_task(_watch_lag(subscription, consumer.durable)),
+        ]
         while not lifecycle.stopping and not halted:
             try:
                 for delivery in await _pull(subscription, await work.free(), gate, lifecycle):
                     work.start(delivery)
             except NewerVersion as error:
                 halt(error)
-        keeper.cancel()
+        for task in beside:
+            task.cancel()
+
+
+async def _watch_lag(subscription: Subscription, durable: str) -> None:
+    """Report how many messages the consumer has not been given yet; every replica of a service says the same."""
+    while True:
+        try:
+            PENDING.labels(durable).set(await subscription.pending())
+        except BusError as error:
+            log.debug("lag not known", consumer=durable, reason=str(error))
+        await asyncio.sleep(LAG_S)
 
 
 async def _pull(subscription: Subscription, count: int, gate: Gate | None, lifecycle: Lifecycle) -> Sequence[Delivery]:
