@@ -15,7 +15,7 @@ from drivetrain.common.telemetry.admin import listen
 @dataclass
 class Script:
     """What the stub engine does with one request. `hold` is waited for after `hold_after` tokens; `pace` seconds lie
-    between tokens; `raw` is written after them."""
+    between tokens; `raw` is written after them. With another `status`, `said` is the error's message."""
 
     ids: list[int]
     finish: str = "stop"
@@ -24,6 +24,7 @@ class Script:
     hold_after: int = 1
     die_after: int | None = None
     status: int = 200
+    said: str = "the stub refuses"
     reset: bool = False
     pace: float = 0.0
     raw: bytes | None = None
@@ -73,7 +74,7 @@ class StubEngine:
         self.asked.set()
         script = self.always if self.always and not self.scripts else self.scripts.pop(0)
         if script.status != 200:
-            return web.json_response({"error": {"message": "the stub refuses"}}, status=script.status)
+            return web.json_response({"error": {"message": script.said}}, status=script.status)
         if script.reset and request.transport:
             request.transport.abort()
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

@@ -63,6 +63,7 @@ class Router:
             raise
 
     def _note(self, replica: Replica, reason: str, what: str) -> None:
-        _log.warning(what, replica=replica.url, reason=reason)
+        # What the engine says, after the colon, may repeat what it was asked: callers are told it, logs are not.
+        _log.warning(what, replica=replica.url, reason=reason.partition(": ")[0])
         replica.failed()
         self._failed()
