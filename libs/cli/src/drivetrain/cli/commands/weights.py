@@ -41,7 +41,8 @@ def list_versions(archive: Url = None, policy: Policy = None, bus: BusUrl = None
     """List the archived versions, oldest first."""
     found: list[Row] = _with_both(archive, policy, bus, rows)
     if as_json:
-        print("\n".join(msgspec.json.encode(one).decode() for one in found))
+        for one in found:
+            print(msgspec.json.encode(one).decode())
         return
     table = Table("version", "state", "kind", "parent", "step", "stored", "when")
     for one in found:
