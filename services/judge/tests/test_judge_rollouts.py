@@ -5,7 +5,12 @@ from itertools import permutations
 
 import pytest
 
+from drivetrain.common.bus import MemoryBus
+from drivetrain.common.events import RolloutScored
 from drivetrain.judge import joins
+from drivetrain.judge.rerun.command import rerun
+from drivetrain.judge.rerun.window import Window
+from drivetrain.judge.settings import JudgeSettings
 from drivetrain.judge.sources.base import Source
 from drivetrain.judge.sources.environment import Environment
 from drivetrain.judge.sources.outcome import Outcome
@@ -139,3 +144,14 @@ async def test_a_rollout_without_turns_counts_too(value: float | None, reason: s
         await judge.put(outcome(value, reason=reason))
         rollout = await judge.rollout()
     assert (rollout.outcome, rollout.reason, rollout.turns) == (value, reason, [])
+
+
+async def test_a_judge_that_scores_again_gives_the_rollout_a_result_under_its_own_id() -> None:
+    bus = MemoryBus()
+    events = [recorded("a", 1, rollout=ROLLOUT), followed("a", tool("fine"), rollout=ROLLOUT), outcome(0.5)]
+    for event in events:
+        await bus.publish(event)
+    report = await rerun(bus, JudgeSettings(), Window("p", 0.0, 1e9), "again", "rules", dry=False)
+    results = [stored.event for stored in await bus.last("SCORES", "rollout.scored.>")]
+    assert [(r.judge, r.outcome, r.turns) for r in results if isinstance(r, RolloutScored)] == [("again", 0.5, ["a"])]
+    assert report.stored == 2

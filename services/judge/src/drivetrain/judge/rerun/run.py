@@ -83,13 +83,12 @@ class Rerun:
         except Unprocessable as error:
             self.tally.left_out[_kind_of(error)] += 1
             return
-        for score in results:
-            if isinstance(score, TurnScored):  # the outcome of a rollout is no judge's
-                self.tally.turns.add((score.session, score.turn))
-                if await self._bus.publish(score, self._headers) is None:
-                    self.tally.known += 1
-                else:
-                    self.tally.stored += 1
+        for result in results:
+            new = await self._bus.publish(result, self._headers) is not None
+            if isinstance(result, TurnScored):
+                self.tally.turns.add((result.session, result.turn))
+                self.tally.stored += new
+                self.tally.known += not new
 
 
 async def check(bus: Bus, window: Window, judge: str, known: Scores, config: str) -> None:
