@@ -1,7 +1,7 @@
 """The service on the in-memory bus with a tiny real model: train, announce, acknowledge; crash, hold, pause, resume."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,10 @@ from drivetrain.common.store import CheckpointStore
 from drivetrain.common.tokens import pack_ids, pack_logprobs
 from drivetrain.trainer.app import build_model, serve
 from drivetrain.trainer.intake import scores_consumer
+from drivetrain.trainer.learner import Learner, Step
 from drivetrain.trainer.model import load_tokenizer
+from drivetrain.trainer.plan import Entry, Plan
+from drivetrain.trainer.samples import Sample
 from drivetrain.trainer.settings import TrainerSettings
 from drivetrain.trainer.telemetry import Meters
 from drivetrain.trainer.training import Trainer
@@ -440,3 +443,60 @@ async def test_a_batch_that_is_not_finite_is_skipped_and_training_goes_on(world:
 
 def test_the_consumer_leaves_room_for_four_batches(world: World) -> None:
     assert scores_consumer(world.settings("--batch.size", "100")).max_ack_pending == 400
+
+
+async def test_a_batch_that_a_crash_cut_off_is_trained_first_and_in_its_order(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next process redoes the planned batch without waiting for its scores to be delivered again."""
+    trained: list[list[str]] = []
+    step = Learner.step
+
+    def crash(self: Learner, batch: Sequence[Sample], *arguments: Any) -> Step:
+        trained.append([sample.key for sample in batch])
+        raise KeyError("a bug")
+
+    def observed(self: Learner, batch: Sequence[Sample], *arguments: Any) -> Step:
+        trained.append([sample.key for sample in batch])
+        return step(self, batch, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "step", crash)
+        for turn in "abc":
+            await world.say(turn)
+        with pytest.raises(ExceptionGroup):
+            await run_until_it_ends(world)
+    monkeypatch.setattr(Learner, "step", observed)
+    async with world.trainer():
+        await until(lambda: world.candidates() == [1], "trained without a redelivery")
+        expire_deliveries(world)
+        await until(lambda: world.open_scores() == {3}, "acknowledged once they are delivered again")
+    assert trained == [["s/a", "s/b"], ["s/a", "s/b"]]
+
+
+async def test_a_planned_batch_is_not_redone_once_its_checkpoint_is_stored(world: World) -> None:
+    async with world.trainer():
+        await world.say("a")
+        await world.say("b")
+        await until(lambda: world.candidates() == [1], "trained")
+    async with world.trainer() as trainer:
+        assert trainer._planned == []
+        await until(lambda: not world.open_scores(), "acknowledged")
+    assert world.candidates() == [1]
+
+
+async def test_a_planned_batch_whose_scores_expired_is_given_up(world: World) -> None:
+    async with world.trainer() as trainer:
+        plan = Plan(0, "rules", [[Entry(99, "turn.scored.0.demo.s.gone.rules.0")]])
+        assert await trainer._inbox.again(plan) == []
+
+
+async def test_a_waiting_score_that_is_delivered_again_is_trained_once(world: World) -> None:
+    async with world.trainer() as trainer:
+        await world.say("a")
+        await until(lambda: len(trainer._inbox) == 1, "it waits")
+        expire_deliveries(world)
+        await world.say("b")
+        await until(lambda: world.candidates() == [1], "trained")
+        await until(lambda: not world.open_scores(), "acknowledged")
+    assert CheckpointStore(world.store).manifest("demo", 1).metrics["turns"] == 2

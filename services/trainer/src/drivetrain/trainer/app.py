@@ -15,6 +15,7 @@ from drivetrain.common.store import BadCheckpoint, CheckpointStore
 from drivetrain.trainer.advantages import METHODS
 from drivetrain.trainer.batches import BatchRules
 from drivetrain.trainer.checkpoints import Checkpoints
+from drivetrain.trainer.collecting import Turns
 from drivetrain.trainer.hints import Tokenizer
 from drivetrain.trainer.inbox import Inbox, Memory
 from drivetrain.trainer.intake import intake
@@ -128,10 +129,11 @@ def build_inbox(
     method = METHODS[settings.method]
     wording = (settings.hint or HintSettings()).wording if method.uses_teacher else None
     scores = Scores(bus, tokenizer, method, wording, Limits(settings.max_tokens), meters.no_teacher)
+    collector = Turns(scores)
     batch = settings.batch
     rules = BatchRules(batch.size, batch.min_size, batch.max_wait_s, batch.max_staleness)
-    memory = Memory(checkpoints.position(settings.judge), checkpoints.trained(), settings.judge)
-    return Inbox(scores, rules, memory, meters.dropped)
+    memory = Memory(checkpoints.position(settings.judge), checkpoints.trained(), settings.judge, settings.judge)
+    return Inbox(bus, collector, rules, memory, meters.dropped)
 
 
 async def known_lineage(bus: Bus, checkpoints: Checkpoints) -> Lineage:

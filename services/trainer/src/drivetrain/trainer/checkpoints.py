@@ -7,6 +7,7 @@ stream. The lineage lies beside the checkpoints as `lineage.json`.
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from drivetrain.common.store import BadCheckpoint, CheckpointStore, Manifest, Probe, file_entry
 from drivetrain.trainer.lineage import Lineage
 from drivetrain.trainer.model import CausalPolicy
+from drivetrain.trainer.plan import Plan
 from drivetrain.trainer.position import Interval, Position
 from drivetrain.trainer.tensors import bytes_of, load_optimizer, load_tensors, optimizer_tensors, save_shards
 
@@ -40,6 +42,7 @@ class Checkpoints:
         self._base = base
         self._dtype = dtype
         self._lineage_file = store.root / policy / "lineage.json"
+        self._plan_file = store.root / policy / "plan.json"
 
     def save(
         self,
@@ -155,10 +158,35 @@ class Checkpoints:
 
     def write_lineage(self, lineage: Lineage) -> None:
         """Replace the stored lineage, at once or not at all."""
-        self._lineage_file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._lineage_file.with_suffix(".writing")
-        with fresh.open("wb") as stream:
-            stream.write(msgspec.json.encode(lineage))
-            stream.flush()
-            os.fsync(stream.fileno())
-        fresh.replace(self._lineage_file)
+        _replace(self._lineage_file, lineage)
+
+    def write_plan(self, plan: Plan) -> None:
+        """Replace the stored plan, at once or not at all.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        _replace(self._plan_file, plan)
+
+    def read_plan(self) -> Plan | None:
+        """The batch that was under way last, None if there never was one.
+
+        Raises:
+            BadCheckpoint: the file is damaged.
+        """
+        try:
+            return msgspec.json.decode(self._plan_file.read_bytes(), type=Plan)
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            raise BadCheckpoint(f"{self._plan_file} cannot be read ({error}): move it away") from error
+
+
+def _replace(file: Path, value: msgspec.Struct) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_suffix(".writing")
+    with fresh.open("wb") as stream:
+        stream.write(msgspec.json.encode(value))
+        stream.flush()
+        os.fsync(stream.fileno())
+    fresh.replace(file)

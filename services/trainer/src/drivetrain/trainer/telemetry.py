@@ -24,8 +24,8 @@ class Meters:
         self.version = metrics.gauge("version_number", "Version of the weights in training")
         self.awaiting = metrics.gauge("awaiting_candidates", "Candidates that await promotion")
 
-    def dropped(self, reason: Reason) -> None:
-        self._dropped.labels(reason).inc()
+    def dropped(self, reason: Reason, turns: int = 1) -> None:
+        self._dropped.labels(reason).inc(turns)
 
     def no_teacher(self, reason: str) -> None:
         self._no_teacher.labels(reason).inc()

@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drivetrain.common.bus import Bus, BusError, Delivery
 from drivetrain.common.bus.handling import Unprocessable
@@ -13,6 +13,7 @@ from drivetrain.common.events import WeightsCandidate
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.store import Manifest, Probe
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.trainer.batches import Unit, samples_of
 from drivetrain.trainer.checkpoints import Checkpoints, TrainerState
 from drivetrain.trainer.fates import Unfollowable, follow
 from drivetrain.trainer.inbox import Inbox
@@ -65,6 +66,7 @@ class Trainer:
     ) -> None:
         self.lineage = lineage
         self.loaded = 0
+        self._planned: list[Unit] = []
         self.wake = inbox.changed
         self._bus = bus
         self._inbox = inbox
@@ -87,6 +89,16 @@ class Trainer:
         for version in store.versions(policy):
             if self.lineage.versions[version].fate == "candidate":
                 await self._announce(store.manifest(policy, version))
+        self._planned = await self._interrupted_batch()
+
+    async def _interrupted_batch(self) -> list[Unit]:
+        """The batch that a crash cut off, to be trained first and in the same order."""
+        plan, memory = self._checkpoints.read_plan(), self._inbox.memory
+        if plan is None or plan.reads != memory.reads or plan.parent != self.lineage.head:
+            return []
+        if any(sequence in memory.position for sequence in plan.sequences):
+            return []
+        return await self._inbox.again(plan)
 
     async def run(self) -> None:
         """Train until the service stops, then hand back what was not trained."""
@@ -101,10 +113,14 @@ class Trainer:
         await self._load_head()
         await self._inbox.expire(self._staleness)
         self._report()
-        batch = [] if self.paused else self._inbox.take()
+        batch = [] if self.paused else self._next()
         if batch:
             await self._train(batch)
         return bool(batch)
+
+    def _next(self) -> list[Unit]:
+        planned, self._planned = self._planned, []
+        return planned or self._inbox.take()
 
     @property
     def paused(self) -> bool:
@@ -143,8 +159,10 @@ class Trainer:
         known = [age for age in ages if age is not None]
         return max(known) if len(known) == len(ages) else None
 
-    async def _train(self, batch: list[Sample]) -> None:
-        version, started = self.loaded, time.monotonic()
+    async def _train(self, units: list[Unit]) -> None:
+        version, started, batch = self.loaded, time.monotonic(), samples_of(units)
+        if not await self._planned_for(units, version):
+            return
         self._studio.learner.set_rate(self._studio.rate(self.lineage.step))
         try:
             step = await asyncio.to_thread(self._studio.learner.step, batch, version, lambda: self._lifecycle.stopping)
@@ -153,17 +171,33 @@ class Trainer:
         seconds = time.monotonic() - started
         if step.skipped:
             log.error("batch skipped", why=step.skipped, turns=[s.key for s in batch], figures=dict(step.metrics))
-            await self._inbox.discard(batch, Reason.NON_FINITE)
+            await self._inbox.discard(units, Reason.NON_FINITE)
             self._meters.stepped("skipped", len(batch), {}, seconds)
         elif self.lineage.head != version:
             self.loaded = -1
-            await self._inbox.discard(batch, Reason.REJECTED)
+            await self._inbox.discard(units, Reason.REJECTED)
             self._meters.stepped("rejected", len(batch), {}, seconds)
         else:
+            ages = [self._staleness(sample) or 0 for sample in batch]
+            stale = {"staleness_mean": sum(ages) / len(ages), "staleness_max": float(max(ages))}
+            step = replace(step, metrics={**step.metrics, **stale})
             self._meters.stepped("trained", len(batch), step.metrics, seconds)
-            await self._store(batch, step)
+            await self._store(units, step)
 
-    async def _store(self, batch: Sequence[Sample], step: Step) -> None:
+    async def _planned_for(self, units: Sequence[Unit], parent: int) -> bool:
+        """Store what is about to be trained; a full disk is waited for. False when the service stops meanwhile."""
+        plan = self._inbox.plan(units, parent)
+        while True:
+            try:
+                await asyncio.to_thread(self._checkpoints.write_plan, plan)
+            except OSError as error:
+                log.error("plan not stored, trying again", why=str(error))
+            else:
+                return True
+            if not await self._pause():
+                return False
+
+    async def _store(self, batch: Sequence[Unit], step: Step) -> None:
         version, parent, number = self.lineage.next_version, self.loaded, self.lineage.step + 1
         self._remember(batch, number)
         manifest = await self._saved(version, parent, number, step)
@@ -178,19 +212,21 @@ class Trainer:
         pinned = {self.lineage.head, self.lineage.promoted, *self.lineage.awaiting()}
         self._checkpoints.store.keep_last(self._checkpoints.policy, self._pace.keep, pinned)
 
-    def _remember(self, batch: Sequence[Sample], number: int) -> None:
+    def _remember(self, batch: Sequence[Unit], number: int) -> None:
         """From now on the batch counts as trained; entries too old to come back are forgotten."""
         memory = self._inbox.memory
-        memory.trained.update({sample.key: number for sample in batch})
+        memory.trained.update({sample.key: number for sample in samples_of(batch)})
+        memory.trained.update({unit.key: number for unit in batch})
         for key in [key for key, at in memory.trained.items() if number - at >= max(1, self._pace.max_staleness)]:
             del memory.trained[key]
-        for sample in batch:
-            memory.position.settle(sample.sequence)
+        for unit in batch:
+            for sequence in unit.sequences:
+                memory.position.settle(sequence)
 
     async def _saved(self, version: int, parent: int, number: int, step: Step) -> Manifest | None:
         """The stored checkpoint; a full disk is waited for. None when the service stops meanwhile."""
         memory = self._inbox.memory
-        state = TrainerState(memory.position.intervals, dict(memory.trained), memory.judge)
+        state = TrainerState(memory.position.intervals, dict(memory.trained), memory.reads)
         while True:
             started = time.monotonic()
             try:
