@@ -11,7 +11,7 @@ from aiohttp import web
 from drivetrain.common.telemetry.admin import listen
 
 PACE_S = 0.1
-TOKENS = 15
+TOKENS = 9
 END = 2
 
 
