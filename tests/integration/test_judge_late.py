@@ -16,7 +16,8 @@ from drivetrain.common.settings import BusSettings
 from drivetrain.judge import joins
 from drivetrain.judge.app import rules, serve
 from drivetrain.judge.settings import JudgeSettings
-from drivetrain.trainer.batches import BatchRules
+from drivetrain.trainer.batches import BatchRules, samples_of
+from drivetrain.trainer.collecting import Turns
 from drivetrain.trainer.inbox import Inbox, Memory
 from drivetrain.trainer.intake import scores_consumer
 from drivetrain.trainer.position import Position
@@ -59,11 +60,12 @@ class Loop:
 
     async def train(self) -> dict[str, float]:
         batch = self.inbox.take()
-        for sample in batch:
-            self.inbox.memory.trained[sample.key] = 1
-            self.inbox.memory.position.settle(sample.sequence)
+        for unit in batch:
+            self.inbox.memory.trained[unit.key] = 1
+            for sequence in unit.sequences:
+                self.inbox.memory.position.settle(sequence)
         await self.inbox.finish(batch)
-        return {sample.turn: sample.reward for sample in batch}
+        return {sample.turn: sample.reward for sample in samples_of(batch)}
 
     async def scores(self) -> dict[tuple[str, int], float | None]:
         stored = await self.bus.last("SCORES", f"turn.scored.*.{self.policy}.>")
@@ -82,7 +84,9 @@ async def loop(nats_url: str) -> AsyncIterator[Loop]:
         async with bus.consume(scores_consumer(trainer)) as subscription:
             dropped: list[Reason] = []
             unread: Any = Whole()
-            inbox = Inbox(unread, BatchRules(100, 1, 0.0, 4), Memory(Position(), {}), dropped.append)
+            rules_of = BatchRules(100, 1, 0.0, 4)
+            memory = Memory(Position(), {})
+            inbox = Inbox(bus, Turns(unread), rules_of, memory, lambda reason, count: dropped.append(reason))
             made = Loop(bus, policy, inbox, subscription)
             made.dropped = dropped
             yield made

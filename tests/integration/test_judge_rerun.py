@@ -17,7 +17,8 @@ from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.settings import BusSettings
 from drivetrain.judge.app import rules, serve
 from drivetrain.judge.settings import JudgeSettings
-from drivetrain.trainer.batches import BatchRules
+from drivetrain.trainer.batches import BatchRules, samples_of
+from drivetrain.trainer.collecting import Turns
 from drivetrain.trainer.inbox import Inbox, Memory
 from drivetrain.trainer.intake import scores_consumer
 from drivetrain.trainer.position import Position
@@ -86,14 +87,15 @@ async def taken_in(bus: NatsBus, policy: str, judge: str) -> tuple[dict[str, flo
     settings = TrainerSettings(policy=policy, judge=judge, model="m", store=Path("s"))
     dropped: list[Reason] = []
     unread: Any = Whole()
-    inbox = Inbox(unread, BatchRules(100, 1, 0.0, 4), Memory(Position(), {}, judge), dropped.append)
+    memory, rules_of = Memory(Position(), {}, judge), BatchRules(100, 1, 0.0, 4)
+    inbox = Inbox(bus, Turns(unread), rules_of, memory, lambda reason, count: dropped.append(reason))
     async with bus.consume(scores_consumer(settings)) as subscription:
         while deliveries := await subscription.fetch(100, 0.5):
             for delivery in deliveries:
                 await inbox.receive(delivery)
         batch = inbox.take()
         await inbox.finish(batch)
-    return {sample.turn: sample.reward for sample in batch}, dropped
+    return {sample.turn: sample.reward for sample in samples_of(batch)}, dropped
 
 
 async def test_recorded_turns_are_scored_again_and_the_trainer_takes_the_judge_that_it_names(
