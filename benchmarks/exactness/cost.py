@@ -35,21 +35,22 @@ async def measure(template: Template, tokens: int, repeats: int = 7) -> Cost:
     talk = Talk(template, rng)
     asked = talk.ask(messages)
     spoken = talk.say(asked, talk.sampled(_text(rng, NEW_WORDS)))
-    longer = [*messages, spoken, {"role": "user", "content": _text(rng, NEW_WORDS)}]
     other = Talk(template, rng)
     first = other.ask(messages)
     odd = other.say(first, other.sampled("an odd reply", split=True))
-    realigned = [*messages, odd, {"role": "user", "content": _text(rng, NEW_WORDS)}]
+    # Every prompt is measured once: a text that came before has its tokens already
+    conversations = [history(rng, template, tokens) for _ in range(repeats)]
+    news = [{"role": "user", "content": _text(rng, NEW_WORDS)} for _ in range(2 * repeats)]
     return Cost(
         tokens=len(asked.prompt.ids),
-        first_ms=_median(lambda: Talk(template, rng).ask(messages), repeats),
-        next_ms=_median(lambda: talk.ask(longer), repeats),
-        realigned_ms=_median(lambda: other.ask(realigned), repeats),
-        stall_ms=await stall(template, messages),
+        first_ms=_median(Talk(template, rng).ask, conversations),
+        next_ms=_median(talk.ask, [[*messages, spoken, new] for new in news[:repeats]]),
+        realigned_ms=_median(other.ask, [[*messages, odd, new] for new in news[repeats:]]),
+        stall_ms=await stall(template, [history(rng, template, tokens) for _ in range(repeats)]),
     )
 
 
-async def stall(template: Template, messages: Sequence[Message], renders: int = 8) -> float:
+async def stall(template: Template, conversations: Sequence[Sequence[Message]]) -> float:
     """The longest delay of a loop that wakes every millisecond while long conversations are rendered beside it."""
     rendering, late, running = Rendering(template, thread_chars=16_000), [0.0], True
 
@@ -60,7 +61,7 @@ async def stall(template: Template, messages: Sequence[Message], renders: int = 
             late.append((time.perf_counter() - before) * 1000 - 1)
 
     beating = asyncio.create_task(beat())
-    await asyncio.gather(*(rendering.prompt(messages, [], None, same_tools=False) for _ in range(renders)))
+    await asyncio.gather(*(rendering.prompt(messages, [], None, same_tools=False) for messages in conversations))
     running = False
     await beating
     rendering.close()
@@ -81,10 +82,10 @@ def _text(rng: random.Random, words: int) -> str:
     return " ".join(rng.choice(_WORDS) for _ in range(words))
 
 
-def _median(work: Callable[[], object], repeats: int) -> float:
+def _median(ask: Callable[[list[Message]], object], conversations: Sequence[list[Message]]) -> float:
     times = []
-    for _ in range(repeats):
+    for messages in conversations:
         before = time.process_time()
-        work()
+        ask(messages)
         times.append((time.process_time() - before) * 1000)
     return statistics.median(times)
