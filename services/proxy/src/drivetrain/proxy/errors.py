@@ -1,5 +1,12 @@
 """What a caller is told when a request cannot be honoured; each dialect gives it its own shape."""
 
+_QUOTED = 64
+
+
+def quoted(value: str) -> str:
+    """A caller's own value inside a message, cut where nobody would read on."""
+    return repr(value if len(value) <= _QUOTED else value[: _QUOTED - 1] + "…")
+
 
 class Refused(Exception):
     """A request that is not answered. `param` names the field at fault, `code` is for programs, `retry_after` says in

@@ -48,13 +48,15 @@ def within(ask: Ask, bounds: Bounds) -> Ask:
     """The ask, if it is within bounds.
 
     Raises:
-        Refused: more messages, or deeper JSON in the tools, than is allowed.
+        Refused: more messages, or deeper JSON in messages, tools or schemas, than is allowed.
     """
     if len(ask.messages) > bounds.messages:
         message = f"{len(ask.messages)} messages are more than the {bounds.messages} allowed: compact the conversation"
         raise Refused(400, message, param="messages", code="too_many_messages")
     # Every other field has a type, and with it a depth.
-    for field, values in (("tools", ask.tools), ("response_format", ask.sampling.other.values())):
+    looked = [("tools", ask.tools), ("response_format", ask.sampling.other.values())]
+    nested = [value for message in ask.messages for value in message.values() if isinstance(value, list | dict)]
+    for field, values in [*looked, ("messages", nested)]:
         if deeper_than(values, bounds.depth):
             raise Refused(400, f"{field}: JSON of more than {bounds.depth} levels", param=field, code="too_deep")
     return ask

@@ -16,7 +16,7 @@ from drivetrain.proxy.api.feedback import Feedback
 from drivetrain.proxy.api.http import EventStream, json_response, while_connected
 from drivetrain.proxy.dialects import answers, anthropic, models
 from drivetrain.proxy.dialects.base import Dialect, Head
-from drivetrain.proxy.errors import Refused
+from drivetrain.proxy.errors import Refused, quoted
 from drivetrain.proxy.gateway import Gateway
 from drivetrain.proxy.identify import Identifier
 from drivetrain.proxy.recording.recorder import Recorder
@@ -122,7 +122,7 @@ class Endpoints:
 
     def _known(self, model: str) -> None:
         if model not in self._policies:
-            message = f"there is no model {model!r} here; the models are: {', '.join(sorted(self._policies))}"
+            message = f"there is no model {quoted(model)} here; the models are: {', '.join(sorted(self._policies))}"
             raise Refused(404, message, param="model", code="model_not_found")
 
 

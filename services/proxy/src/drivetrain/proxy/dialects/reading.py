@@ -6,11 +6,14 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from drivetrain.proxy.dialects.base import Support
-from drivetrain.proxy.errors import Refused
+from drivetrain.proxy.errors import Refused, quoted
 
 B = TypeVar("B", bound=msgspec.Struct)
 
 _PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_WORDS = 300
+"""Longest part of an error's words that is told: it may repeat a value of the request."""
+
 _INDEX = re.compile(r"\[[^\]]*\]")
 
 
@@ -92,11 +95,12 @@ def typed(raw: dict[str, Any], support: Support, body: type[B]) -> B:
     for name in raw:
         if name not in body.__struct_fields__ and name not in support.harmless:
             remedy = support.refused.get(name, "leave it out")
-            raise Refused(400, f"the field {name!r} is not supported: {remedy}", param=name)
+            raise Refused(400, f"the field {quoted(name)} is not supported: {remedy}", param=quoted(name)[1:-1])
     try:
         return msgspec.convert(raw, body)
     except msgspec.ValidationError as error:
         path, words = _where(str(error))
+        words = words if len(words) <= _WORDS else f"{words[:_WORDS]}…"
         advice = support.refused.get(_INDEX.sub("[]", path))
         words = f"{words}; {advice}" if advice else words
         raise Refused(400, f"{path or 'body'}: {words}", param=path or None) from error

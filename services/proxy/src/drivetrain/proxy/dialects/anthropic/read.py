@@ -27,7 +27,7 @@ from drivetrain.proxy.dialects.anthropic.body import (
 )
 from drivetrain.proxy.dialects.reading import hints_of, parse, typed
 from drivetrain.proxy.engines.grammar import json_of
-from drivetrain.proxy.errors import Refused
+from drivetrain.proxy.errors import Refused, quoted
 from drivetrain.proxy.turns import Ask
 
 _NOT_PROSE = "x-anthropic-billing-header"
@@ -133,7 +133,7 @@ def _heard(blocks: Sequence[UserBlock], called: set[str], at: str) -> list[Inner
     for index, block in enumerate(blocks):
         if isinstance(block, ToolResult):
             if block.tool_use_id not in called:
-                message = f"no earlier tool_use has the id {block.tool_use_id!r}"
+                message = f"no earlier tool_use has the id {quoted(block.tool_use_id)}"
                 raise Refused(400, message, param=f"{at}.content[{index}].tool_use_id")
             messages.append(_result(block))
             shown += [_part(part) for part in block.content or () if isinstance(part, Image)]
@@ -193,5 +193,5 @@ def _must_call(body: CountBody) -> list[str]:
     if choice.type == "any":
         return names
     if choice.name not in names:
-        raise Refused(400, f"there is no tool {choice.name!r} among the tools", param="tool_choice.name")
+        raise Refused(400, f"there is no tool {quoted(choice.name or '')} among the tools", param="tool_choice.name")
     return [choice.name]

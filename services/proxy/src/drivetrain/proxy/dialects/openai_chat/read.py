@@ -7,7 +7,7 @@ from drivetrain.proxy.dialects.openai import sampling_of
 from drivetrain.proxy.dialects.openai_chat.body import SUPPORT, Body, Image, Message, NamedChoice
 from drivetrain.proxy.dialects.reading import hints_of, parse, typed
 from drivetrain.proxy.engines.grammar import json_of
-from drivetrain.proxy.errors import Refused
+from drivetrain.proxy.errors import Refused, quoted
 from drivetrain.proxy.turns import Ask
 
 _SHOWING = ("user", "tool")
@@ -58,7 +58,7 @@ def _must_call(body: Body) -> list[str]:
     if isinstance(body.tool_choice, NamedChoice):
         name = body.tool_choice.function.name
         if name not in names:
-            raise Refused(400, f"there is no tool {name!r} among the tools", param="tool_choice")
+            raise Refused(400, f"there is no tool {quoted(name)} among the tools", param="tool_choice")
         return [name]
     if body.tool_choice != "required":
         return []
