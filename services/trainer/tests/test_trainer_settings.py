@@ -44,6 +44,16 @@ def test_weights_of_combine_reach_the_recipe() -> None:
         (["--loss.name", "gspo", "--loss.dual_clip", "4"], "dual_clip does not apply to loss 'gspo'"),
         (["--loss.cap", "4"], "choose cispo"),
         (["--distil.top", "4"], "distil.* does not apply to method 'combine': remove it, or choose opd_topk or hybrid"),
+        (
+            ["--group.norm", "mean"],
+            "group.* does not apply to method 'combine': remove it, or choose grpo or grpo_step",
+        ),
+        (["--method", "rloo", "--group.norm", "mean"], "group.norm does not apply to method 'rloo'"),
+        (["--method", "grpo", "--group.step_weight", "2"], "choose grpo_step"),
+        (["--method", "grpo", "--sft.threshold", "0.5"], "choose sft"),
+        (["--method", "sft", "--correction.name", "mis"], "correction.* does not apply to method 'sft'"),
+        (["--method", "reinforce_pp", "--kl.coefficient", "0.1"], "kl.* does not apply to method 'reinforce_pp'"),
+        (["--method", "ppo"], "method"),
         (["--method", "opd_topk", "--loss.name", "gspo"], "loss.* does not apply to method 'opd_topk'"),
         (["--batch.size", "2", "--batch.min_size", "3"], "above size"),
         (["--hint.wording", "no place"], "wording"),
@@ -62,6 +72,13 @@ def test_each_distillation_has_its_own_number_of_candidates() -> None:
     assert build_recipe(settings("--method", "hybrid")).top == 4
     assert build_recipe(settings("--method", "opd_topk")).top == 50
     assert build_recipe(settings("--method", "hybrid", "--distil.top", "7")).top == 7
+
+
+def test_what_a_method_does_without_is_off() -> None:
+    sft, reinforce = (build_recipe(settings("--method", name)) for name in ("sft", "reinforce_pp"))
+    assert (sft.kl, reinforce.kl, reinforce.weights.beta) == (0.0, 0.0, 0.01)
+    assert not sft.objective.needs_engine
+    assert build_recipe(settings("--method", "reinforce_pp", "--reinforce_pp.beta", "0.5")).weights.beta == 0.5
 
 
 def test_opd_takes_a_wording_for_its_hints() -> None:

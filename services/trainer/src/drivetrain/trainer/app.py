@@ -15,15 +15,16 @@ from drivetrain.common.store import BadCheckpoint, CheckpointStore
 from drivetrain.trainer.advantages import METHODS
 from drivetrain.trainer.batches import BatchRules
 from drivetrain.trainer.checkpoints import Checkpoints
-from drivetrain.trainer.collecting import Turns
+from drivetrain.trainer.collecting import Collector, Turns
+from drivetrain.trainer.collecting_rollouts import Rollouts
 from drivetrain.trainer.hints import Tokenizer
 from drivetrain.trainer.inbox import Inbox, Memory
 from drivetrain.trainer.intake import intake
 from drivetrain.trainer.learner import Learner
-from drivetrain.trainer.learning_settings import HintSettings
+from drivetrain.trainer.learning_settings import GroupSettings, HintSettings
 from drivetrain.trainer.lineage import Lineage
 from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, bfloat16_is_native, load_policy, load_tokenizer
-from drivetrain.trainer.recipe import base_teacher, build_recipe
+from drivetrain.trainer.recipe import base_teacher, build_comparison, build_recipe
 from drivetrain.trainer.schedule import learning_rate
 from drivetrain.trainer.scores import Limits, Scores
 from drivetrain.trainer.settings import TrainerSettings
@@ -59,7 +60,8 @@ def build_model(settings: TrainerSettings) -> CausalPolicy:
         torch.set_num_threads(settings.threads)
     lora = Lora(settings.lora.rank, settings.lora.alpha) if settings.lora else None
     autocast = compute_dtype(settings)
-    anchored = settings.kl.coefficient > 0 or base_teacher(settings)
+    method = METHODS[settings.method]
+    anchored = build_recipe(settings).kl > 0 or method.uses_reference or base_teacher(settings)
     return load_policy(settings.model, torch.float32, lora, anchored, autocast, settings.device)
 
 
@@ -128,11 +130,16 @@ def build_inbox(
     """The inbox, knowing what stored checkpoints say was trained already."""
     method = METHODS[settings.method]
     wording = (settings.hint or HintSettings()).wording if method.uses_teacher else None
-    scores = Scores(bus, tokenizer, method, wording, Limits(settings.max_tokens), meters.no_teacher)
-    collector = Turns(scores)
+    limits = Limits(settings.max_tokens)
+    scores = Scores(bus, tokenizer, method, wording, limits, meters.no_teacher, meters.dropped)
+    collector: Collector = Turns(scores)
+    if method.unit != "turn":
+        group = settings.group or GroupSettings()
+        collector = Rollouts(scores, build_comparison(settings), group.max_wait_s, group.failed_outcome)
     batch = settings.batch
     rules = BatchRules(batch.size, batch.min_size, batch.max_wait_s, batch.max_staleness)
-    memory = Memory(checkpoints.position(settings.judge), checkpoints.trained(), settings.judge, settings.judge)
+    reads = settings.judge if method.unit == "turn" else f"{settings.judge}/rollouts"
+    memory = Memory(checkpoints.position(reads), checkpoints.trained(), settings.judge, reads)
     return Inbox(bus, collector, rules, memory, meters.dropped)
 
 

@@ -37,7 +37,7 @@ def observe(sums: Sums, sample: Sample, tokens: Tokens, terms: TokenLosses, vers
     sums.add(weight=float(terms.weight.sum()), refused=float((mask & (terms.weight == 0)).sum()))
     if tokens.reference is not None:
         sums.add(kl=float(k3(tokens.old, tokens.reference)[mask].sum()))
-    own = mask & (torch.tensor(sample.versions, device=mask.device) == version)
+    own = mask & ~torch.isnan(tokens.mu) & (torch.tensor(sample.versions, device=mask.device) == version)
     gap = (tokens.old - tokens.mu)[own]
     sums.add(gap_tokens=float(own.sum()), gap=float(gap.abs().sum()), gap_kl=float((gap.exp() - gap - 1).sum()))
 

@@ -6,6 +6,7 @@ from drivetrain.common.bus import Bus, Consumer, Subscription
 from drivetrain.common.events import NewerVersion
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.telemetry.logs import get_logger
+from drivetrain.trainer.advantages import METHODS
 from drivetrain.trainer.inbox import Inbox
 from drivetrain.trainer.settings import TrainerSettings
 
@@ -14,19 +15,23 @@ POLL_S = 1.0
 MAX_DELIVER = 20
 """A restart hands deliveries back and they count again; only a message that brings the trainer down gets here."""
 
+OPEN_ROLLOUTS = 4096
+"""Rollouts of groups that are not complete yet."""
+
 log = get_logger("trainer")
 
 
 def scores_consumer(settings: TrainerSettings) -> Consumer:
-    """Every scored turn of the policy, with a place in the stream for each judge that was ever listened to; at least
-    four batches may be open at once."""
+    """Every scored turn of the policy, or every scored rollout, with a place in the stream for each judge that was ever
+    listened to; at least four batches, or all open groups, may be open at once."""
+    turns = METHODS[settings.method].unit == "turn"
     return Consumer(
         stream="SCORES",
-        durable=f"trainer-{settings.policy}-{settings.judge}-scores",
-        subjects=(f"turn.scored.*.{settings.policy}.>",),
+        durable=f"trainer-{settings.policy}-{settings.judge}-{'scores' if turns else 'rollouts'}",
+        subjects=(f"turn.scored.*.{settings.policy}.>" if turns else f"rollout.scored.{settings.policy}.>",),
         ack_wait_s=ACK_WAIT_S,
         max_deliver=MAX_DELIVER,
-        max_ack_pending=max(256, 4 * settings.batch.size),
+        max_ack_pending=max(256 if turns else OPEN_ROLLOUTS, 4 * settings.batch.size),
     )
 
 

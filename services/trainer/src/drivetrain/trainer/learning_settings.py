@@ -87,6 +87,31 @@ class DistilSettings(Section):
     top: int | None = Field(None, ge=1, le=1000)
 
 
+class GroupSettings(Section):
+    """Rollouts of one task, compared by outcome. A group trains when complete, or `max_wait_s` after its first rollout
+    was scored. A rollout that timed out or whose harness crashed without a verdict counts as `failed_outcome`. `norm`
+    `std` divides by the standard deviation (`ddof` as in statistics), `mean` does not; `step_weight` is how much a
+    turn's own votes count beside the outcome."""
+
+    norm: Literal["std", "mean"] = "std"
+    ddof: Literal[0, 1] = 0
+    step_weight: float = Field(1.0, ge=0)
+    max_wait_s: float = Field(900.0, gt=0)
+    failed_outcome: float = Field(-1.0, ge=-1, le=1)
+
+
+class ReinforceSettings(Section):
+    """What `reinforce_pp` charges for each nat that a token leaves the reference."""
+
+    beta: float = Field(0.01, ge=0)
+
+
+class SftSettings(Section):
+    """Turns of rollouts whose outcome is at least `threshold` are imitated."""
+
+    threshold: float = Field(1.0, ge=-1, le=1)
+
+
 class HintSettings(Section):
     """How a hint reads in the teacher's prompt, right after the last message's own words, and who the teacher is: the
     `policy` as it is at the batch's start, or the frozen `base`, which says the same whatever was learnt since."""

@@ -1,8 +1,10 @@
 """From settings to the learning rule."""
 
-from drivetrain.trainer.advantages import METHODS, Weights
+from drivetrain.trainer.advantages import METHODS, GroupRules, Weights
 from drivetrain.trainer.learner import Recipe
+from drivetrain.trainer.learning_settings import GroupSettings, ReinforceSettings, SftSettings
 from drivetrain.trainer.losses import ANCHORS, Objective, correction, objective
+from drivetrain.trainer.rollouts import Comparison
 from drivetrain.trainer.settings import TrainerSettings
 
 LOSS_OPTIONS = {"clip_low": "low", "clip_high": "high", "dual_clip": "dual", "cap": "cap"}
@@ -12,10 +14,11 @@ LOSS_OPTIONS = {"clip_low": "low", "clip_high": "high", "dual_clip": "dual", "ca
 def build_recipe(settings: TrainerSettings) -> Recipe:
     """The learning rule that the settings describe."""
     method, weights = METHODS[settings.method], settings.combine
+    beta = (settings.reinforce_pp or ReinforceSettings()).beta
     default_top = 50 if method.distil == "reverse_kl" else 4
     return Recipe(
         method=method,
-        weights=Weights(weights.rl, weights.opd) if weights else Weights(),
+        weights=Weights(weights.rl if weights else 1.0, weights.opd if weights else 1.0, beta),
         objective=build_objective(settings),
         kl=settings.kl.coefficient if method.has_anchor else 0.0,
         max_grad_norm=settings.optimizer.max_grad_norm,
@@ -34,6 +37,12 @@ def build_objective(settings: TrainerSettings) -> Objective:
     correct = correction("none" if bypass else rules.name, **rules.options)
     options = {LOSS_OPTIONS[name]: float(value) for name, value in loss.options.items()}
     return objective(loss.name, options, correct, ANCHORS[settings.kl.estimator], bypass)
+
+
+def build_comparison(settings: TrainerSettings) -> Comparison:
+    """How outcomes become rewards, where the method trains rollouts."""
+    group, threshold = settings.group or GroupSettings(), (settings.sft or SftSettings()).threshold
+    return Comparison(METHODS[settings.method], GroupRules(group.norm, group.ddof, group.step_weight), threshold)
 
 
 def base_teacher(settings: TrainerSettings) -> bool:

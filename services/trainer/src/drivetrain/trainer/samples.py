@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from drivetrain.common.events import TurnRecorded, TurnScored
@@ -30,6 +30,7 @@ class Reason(StrEnum):
     LATE = "late"
     REDELIVERED = "redelivered"
     NON_FINITE = "non_finite"
+    CONSTANT = "constant"
 
 
 class Unusable(ValueError):
@@ -74,8 +75,8 @@ class Sample:
         return sum(not math.isnan(value) for value in self.logprobs)
 
 
-def refuse_untrainable(turn: TurnRecorded) -> None:
-    """Check all that a recorded turn says of itself.
+def refuse_untrainable(turn: TurnRecorded, exact: bool = True) -> None:
+    """Check all that a recorded turn says of itself; without `exact`, how it was sampled does not matter.
 
     Raises:
         Unusable: a side turn, a reply without consent to train, cut off, or not recorded exactly.
@@ -86,6 +87,8 @@ def refuse_untrainable(turn: TurnRecorded) -> None:
         raise Unusable(Reason.SIDE)
     if turn.finish in ("aborted", "error"):
         raise Unusable(Reason.UNFINISHED, turn.finish)
+    if not exact:
+        return
     if not turn.exact:
         raise Unusable(Reason.INEXACT, turn.inexact_reason)
     if turn.sampling.temperature <= 0:
@@ -106,12 +109,22 @@ def make_sample(scored: TurnScored, sequence: int, chain: Sequence[TurnRecorded]
     Raises:
         Unusable: the turn must not or cannot be trained.
     """
-    turn = chain[-1]
-    refuse_untrainable(turn)
+    refuse_untrainable(chain[-1])
     if scored.reward is None:
         raise Unusable(Reason.UNRESOLVED)
-    sample = _unpacked(scored.reward, scored.seen, sequence, chain)
-    if not sample.response_ids or not sample.prompt_ids or not sample.trainable_tokens:
+    return replace(sample_of(chain, sequence, max_tokens), reward=scored.reward, seen=scored.seen)
+
+
+def sample_of(chain: Sequence[TurnRecorded], sequence: int, max_tokens: int, exact: bool = True) -> Sample:
+    """A sample with reward 0 from a turn's chain; without `exact`, the engine's log-probabilities are not needed.
+
+    Raises:
+        Unusable: the turn must not or cannot be trained.
+    """
+    refuse_untrainable(chain[-1], exact)
+    sample = _unpacked(0.0, 0, sequence, chain)
+    counts = sample.trainable_tokens if exact else len(sample.response_ids)
+    if not counts or not sample.prompt_ids:
         raise Unusable(Reason.EMPTY)
     if len(sample.prompt_ids) + len(sample.response_ids) > max_tokens:
         raise Unusable(Reason.TOO_LONG, f"over {max_tokens} tokens")
@@ -136,7 +149,7 @@ def _unpacked(reward: float, seen: int, sequence: int, chain: Sequence[TurnRecor
         response_ids=response,
         logprobs=logprobs,
         versions=versions,
-        temperature=turn.sampling.temperature,
+        temperature=turn.sampling.temperature or 1.0,
         reward=reward,
         seen=seen,
     )

@@ -5,10 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from drivetrain.common.bus import Bus
-from drivetrain.common.events import TurnRecorded, TurnScored, shard_of
+from drivetrain.common.events import RolloutScored, TurnRecorded, TurnScored, shard_of
 from drivetrain.trainer.advantages import Method
 from drivetrain.trainer.hints import NoTeacher, NotSpliced, Tokenizer, splice
-from drivetrain.trainer.samples import Reason, Sample, Unusable, make_sample
+from drivetrain.trainer.samples import Reason, Sample, Unusable, make_sample, sample_of
+
+OUTCOME = "outcome"
+"""The source of a vote that only repeats the rollout's outcome."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,14 @@ class Limits:
 
     max_tokens: int
     retries_s: Sequence[float] = (0.2, 0.5, 1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where a session's events are found."""
+
+    policy: str
+    name: str
 
 
 class Scores:
@@ -31,6 +42,7 @@ class Scores:
         wording: str | None,
         limits: Limits,
         on_no_teacher: Callable[[str], None],
+        on_drop: Callable[[Reason, int], None],
     ) -> None:
         self._bus = bus
         self._tokenizer = tokenizer
@@ -38,6 +50,7 @@ class Scores:
         self._wording = wording
         self._limits = limits
         self._on_no_teacher = on_no_teacher
+        self._on_drop = on_drop
 
     async def sample(self, scored: TurnScored, sequence: int) -> Sample:
         """The sample that a score stands for.
@@ -52,28 +65,58 @@ class Scores:
             raise Unusable(Reason.UNRESOLVED)
         if not self._method.has_signal(scored.reward, bool(scored.hints)):
             raise Unusable(Reason.NO_SIGNAL)
-        chain = await self._chain(scored)
+        chain = await self._chain(Session(scored.policy, scored.session), scored.turn)
         sample = self._with_teacher(make_sample(scored, sequence, chain, self._limits.max_tokens), scored, chain[-1])
         if not self._method.has_signal(sample.reward, sample.teacher_ids is not None):
             raise Unusable(Reason.NO_SIGNAL)
         return sample
 
-    async def _chain(self, scored: TurnScored) -> list[TurnRecorded]:
-        """The scored turn and its ancestors, root first."""
+    async def rollout(self, scored: RolloutScored, sequence: int) -> tuple[list[Sample], list[float]]:
+        """A rollout's turns that can be trained, with reward 0, and the mean of each one's own votes (0 if there are
+        none). What cannot be trained is counted.
+
+        Raises:
+            BusError: the bus is away.
+        """
+        session, samples, votes = Session(scored.policy, scored.session), [], []
+        opinions = await self._votes(session, scored.judge) if self._method.votes_count else {}
+        for turn in scored.turns:
+            try:
+                chain = await self._chain(session, turn)
+                exact = not self._method.supervised
+                samples.append(sample_of(chain, sequence, self._limits.max_tokens, exact))
+                votes.append(opinions.get(turn, 0.0))
+            except Unusable as unusable:
+                self._on_drop(unusable.reason, 1)
+        return samples, votes
+
+    async def _votes(self, session: Session, judge: str) -> dict[str, float]:
+        """The mean of each turn's votes on itself, by the judge's best informed score."""
+        stored = await self._bus.last("SCORES", f"turn.scored.{self._path(session)}.*.{judge}.*")
+        scores = [item.event for item in stored if isinstance(item.event, TurnScored)]
+        best = {score.turn: score for score in sorted(scores, key=lambda score: (score.seen, score.n))}
+        own = {turn: [v.value for v in score.votes if v.source != OUTCOME] for turn, score in best.items()}
+        return {turn: sum(values) / len(values) for turn, values in own.items() if values}
+
+    def _path(self, session: Session) -> str:
+        return f"{shard_of(session.name, self._bus.shards)}.{session.policy}.{session.name}"
+
+    async def _chain(self, session: Session, turn: str) -> list[TurnRecorded]:
+        """A turn and its ancestors, root first."""
         for wait in (*self._limits.retries_s, None):
-            chain = await self._read_chain(scored)
+            chain = await self._read_chain(session, turn)
             if chain is not None:
                 return chain
             if wait is not None:
                 await asyncio.sleep(wait)
         raise Unusable(Reason.MISSING, "the turn or one of its parents is not in the stream (expired?)")
 
-    async def _read_chain(self, scored: TurnScored) -> list[TurnRecorded] | None:
-        prefix = f"turn.recorded.{shard_of(scored.session, self._bus.shards)}.{scored.policy}.{scored.session}"
+    async def _read_chain(self, session: Session, name: str) -> list[TurnRecorded] | None:
+        prefix = f"turn.recorded.{self._path(session)}"
         stored = await self._bus.last("TURNS", f"{prefix}.*")
         turns = {item.event.turn: item.event for item in stored if isinstance(item.event, TurnRecorded)}
         chain: list[TurnRecorded] = []
-        wanted: str | None = scored.turn
+        wanted: str | None = name
         while wanted is not None:
             turn = turns.pop(wanted, None) or await self._from_leader(f"{prefix}.{wanted}")
             if turn is None or turn in chain:

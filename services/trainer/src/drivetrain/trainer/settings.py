@@ -11,9 +11,12 @@ from drivetrain.trainer.learning_settings import (
     CombineSettings,
     CorrectionSettings,
     DistilSettings,
+    GroupSettings,
     HintSettings,
     KlSettings,
     LossSettings,
+    ReinforceSettings,
+    SftSettings,
 )
 from drivetrain.trainer.names import foreign
 
@@ -64,12 +67,19 @@ class PrecisionSettings(Section):
 SECTIONS = {
     "combine": ("combine",),
     "distil": tuple(name for name, method in METHODS.items() if method.distil),
+    "group": tuple(name for name, method in METHODS.items() if method.unit == "group"),
+    "reinforce_pp": ("reinforce_pp",),
+    "sft": ("sft",),
     "loss": tuple(name for name, method in METHODS.items() if method.has_ratio),
     "correction": tuple(name for name, method in METHODS.items() if not method.supervised),
     "kl": tuple(name for name, method in METHODS.items() if method.has_anchor),
     "hint": tuple(name for name, method in METHODS.items() if method.uses_teacher),
 }
 """Which methods read a section of settings; sections not named here are read by all."""
+
+
+GROUP_OPTIONS = {"norm": ("grpo", "grpo_step"), "ddof": ("grpo", "grpo_step"), "step_weight": ("grpo_step",)}
+"""Options of groups that only some of their methods read."""
 
 
 class TrainerSettings(Settings):
@@ -79,9 +89,14 @@ class TrainerSettings(Settings):
     judge: str = Field("rules", pattern="^[a-z0-9_-]{1,64}$", description="whose scores are trained, by the judge's id")
     model: str = Field(min_length=1, description="folder or name of the base model: version 0 of the policy")
     store: Path = Field(description="folder of all checkpoints, shared with the weights service")
-    method: Literal["binary", "opd", "combine", "opd_topk", "hybrid"] = "combine"
+    method: Literal[
+        "binary", "opd", "combine", "opd_topk", "hybrid", "grpo", "grpo_step", "rloo", "reinforce_pp", "sft"
+    ] = "combine"
     combine: CombineSettings | None = None
     distil: DistilSettings | None = None
+    group: GroupSettings | None = None
+    reinforce_pp: ReinforceSettings | None = None
+    sft: SftSettings | None = None
     hint: HintSettings | None = None
     loss: LossSettings = LossSettings()
     correction: CorrectionSettings = CorrectionSettings()
@@ -102,4 +117,6 @@ class TrainerSettings(Settings):
         for section, methods in SECTIONS.items():
             if section in self.model_fields_set and getattr(self, section) is not None:
                 foreign(f"{section}.*", "method", self.method, methods)
+        for option in self.group.model_fields_set & GROUP_OPTIONS.keys() if self.group else ():
+            foreign(f"group.{option}", "method", self.method, GROUP_OPTIONS[option])
         return self

@@ -43,6 +43,11 @@ class Method:
     supervised: bool = False
 
     @property
+    def votes_count(self) -> bool:
+        """Whether each turn's own votes count beside its rollout's outcome."""
+        return self.unit == "group" and self.baseline is None
+
+    @property
     def has_ratio(self) -> bool:
         """Whether its loss is one of the policy losses, with a ratio and a correction."""
         return not self.supervised and self.distil != "reverse_kl"
