@@ -27,7 +27,7 @@ def demo(
         int, typer.Option(min=1, max=HELDOUT, help="Ask so many held-out questions before and after.")
     ] = HELDOUT,
     minutes: Annotated[float, typer.Option(min=1, help="End within so many minutes, start and all.")] = MINUTES,
-    method: Annotated[str, typer.Option(help="The training method: binary, opd or combine.")] = "combine",
+    method: Annotated[str, typer.Option(help="Training: binary, opd, combine, opd_topk or hybrid.")] = "combine",
     model: Annotated[
         str | None, typer.Option(help="A model folder or a name on the hub. The default is SmolLM2-135M-Instruct.")
     ] = None,

@@ -24,18 +24,17 @@ from drivetrain.common.settings import BusSettings
 
 POLICY = "default"
 
-RECIPES: dict[str, dict[str, str]] = {
+_HINTED = {
     # The base reads the hints: a policy that reads its own grows shorter and shorter, since it always finds itself too
     # long. A hint that says little then pulls back to the base, which the vote outweighs. Steps that get smaller keep
     # the replies answers.
-    "combine": {
-        "HINT__TEACHER": "base",
-        "KL__COEFFICIENT": "0.03",
-        "OPTIMIZER__LEARNING_RATE": "3e-5",
-        "OPTIMIZER__SETTLE_STEPS": "10",
-        "PRECISION__COMPUTE": "auto",
-    },
+    "HINT__TEACHER": "base",
+    "KL__COEFFICIENT": "0.03",
+    "OPTIMIZER__LEARNING_RATE": "3e-5",
+    "OPTIMIZER__SETTLE_STEPS": "10",
+    "PRECISION__COMPUTE": "auto",
 }
+RECIPES: dict[str, dict[str, str]] = dict.fromkeys(("combine", "opd", "opd_topk", "hybrid"), _HINTED)
 """Where a few minutes with a small model ask for other settings of the trainer than its defaults, by method."""
 
 
