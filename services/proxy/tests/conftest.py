@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import AsyncOpenAI
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -119,3 +120,16 @@ async def start(valkey_url: str) -> AsyncIterator[StartReplica]:
 @pytest.fixture
 def bus() -> MemoryBus:
     return MemoryBus()
+
+
+@pytest.fixture
+async def ask() -> AsyncIterator[Callable[..., Any]]:
+    """Ask a proxy for a chat through OpenAI's SDK; connections stay open until the test ends."""
+    async with AsyncExitStack() as stack:
+
+        async def call(proxy: Any, messages: list[Any], path: str = "/v1", **options: Any) -> Any:
+            client = AsyncOpenAI(base_url=proxy.url + path, api_key="any", max_retries=0)
+            sdk = await stack.enter_async_context(client)
+            return await sdk.chat.completions.create(model="default", messages=messages, **options)
+
+        yield call

@@ -10,9 +10,6 @@ import httpx
 import pytest
 
 from drivetrain.common.tokens import unpack_ids
-from drivetrain.proxy.dialects import anthropic
-from drivetrain.proxy.engines.wire import request_body, too_long
-from drivetrain.proxy.prompts.plain import images_of, plain
 from drivetrain.proxy.prompts.templates import Template
 
 Encode = Callable[[str], list[int]]
@@ -183,42 +180,7 @@ async def test_a_model_that_reads_text_alone_refuses_images(start_proxy: Any, en
         assert "describe images in words" in answer.json()["error"]["message"]
 
 
-def test_texts_and_images_become_the_parts_that_templates_take() -> None:
-    shown = user(text("a"), url(RED))
-    assert plain(shown, parts=True)["content"] == [text("a"), {"type": "image"}]
-    assert plain({"role": "user", "content": "a"}, parts=True)["content"] == [text("a")]
-    assert plain({"role": "assistant", "content": None}, parts=True)["content"] == []
-    assert plain({"role": "tool", "content": [text("a")]}, parts=True)["content"] == "a"
-    assert images_of([shown, {"role": "assistant", "content": None}, user(url(BLUE))]) == [RED, BLUE]
-
-
 def test_a_template_takes_places_for_images_only_if_the_model_has_eyes(seeing: Path, model_folder: Path) -> None:
     template = Template(str(seeing))
     assert {template.decode([token]): times for token, times in template.image_marks.items()} == {"<image>": 1}
     assert Template(str(model_folder)).image_marks == {}
-
-
-def test_what_is_asked_of_the_engine_is_unchanged_without_images() -> None:
-    assert "content_parts" not in json.loads(request_body("t", [1], {}))
-    assert "return_token_ids" not in json.loads(request_body("t", [1], {}))
-
-
-@pytest.mark.parametrize(
-    ("said", "counts"),
-    [
-        (
-            "This model's maximum context length is 2048 tokens. However, your prompt contains 7000 input tokens",
-            (7000, 2048),
-        ),
-        ("The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make sure", (5000, 4096)),
-        ("Failed to load image", None),
-    ],
-)
-def test_an_engine_that_finds_the_prompt_too_long_is_understood(said: str, counts: Any) -> None:
-    assert too_long(said) == counts
-
-
-def test_anthropic_keeps_a_lone_text_a_string_and_a_lone_image_a_part() -> None:
-    body = {"model": "m", "max_tokens": 5, "messages": [user(text("a")), user(block(RED))]}
-    ask = anthropic.read(json.dumps(body).encode())
-    assert [message["content"] for message in ask.messages] == ["a", [url(RED)]]
