@@ -131,7 +131,7 @@ async def served(
             Keys(SECRET, keys), Rates(redis, prefix=prefix), Bounds(**{"body_bytes": 100_000, **(bounds or {})})
         )
         endpoints = Endpoints(gateways, door, Identifier(SECRET, "train"), sessions, recorder)
-        publisher = Publisher(recorder, bus, retry_s=(0.01, 0.05))
+        publisher = Publisher(recorder, bus, sessions.take_over, retry_s=(0.01, 0.05))
         stack.push_async_callback(_end, asyncio.create_task(publisher.run()))
         listener, server = listen("127.0.0.1", 0), Server(uvicorn_config(build_app(endpoints)))
         stack.push_async_callback(_stop, server, asyncio.create_task(server.serve_on(listener)))

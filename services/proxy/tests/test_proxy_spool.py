@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.proxy.recording.spool import Spool, SpoolError
+from drivetrain.proxy.recording.segments import SpoolError
+from drivetrain.proxy.recording.spool import Spool
 
 
 def payloads(spool: Spool) -> list[bytes | None]:
@@ -64,3 +65,18 @@ def test_a_record_has_at_least_one_byte(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one byte"):
         spool.append(b"")
     spool.close()
+
+
+def test_segments_that_were_freed_before_a_crash_could_say_so_are_not_missed(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, segment_bytes=20)
+    for number in range(4):
+        spool.append(b"x" * 9 + b"%d" % number)
+    positions = [position for _, position in spool.unread()]
+    spool.advance(positions[0])
+    written = (tmp_path / "cursor").read_bytes()
+    spool.advance(positions[2])
+    spool.close()
+    (tmp_path / "cursor").write_bytes(written)
+    again = Spool(tmp_path, segment_bytes=20)
+    assert [payload[-1:] for payload in payloads(again) if payload] == [b"2", b"3"]
+    again.close()

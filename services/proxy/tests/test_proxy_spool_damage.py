@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.proxy.recording.spool import Position, Spool, SpoolError
+from drivetrain.proxy.recording.segments import SpoolError
+from drivetrain.proxy.recording.spool import Position, Spool
 
 PAYLOADS = st.lists(st.binary(min_size=1, max_size=200), max_size=12)
 

@@ -62,7 +62,7 @@ async def serve(lifecycle: Lifecycle, settings: ProxySettings) -> None:
     _log.info("listening", at=listeners.addresses, policies=sorted(pools))
     closed = asyncio.Event()
     lifecycle.spawn(_listen(lifecycle, listeners, listening, closed), "listener")
-    lifecycle.spawn(_publish(Publisher(recorder, bus), recorder, closed), "publisher")
+    lifecycle.spawn(_publish(Publisher(recorder, bus, sessions.take_over), recorder, closed), "publisher")
 
 
 async def _bus(lifecycle: Lifecycle, settings: BusSettings) -> LateBus:

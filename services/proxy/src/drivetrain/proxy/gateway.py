@@ -93,8 +93,8 @@ class Gateway:
                 if event is None and not unanswered:
                     # beside the request, which may be ending because its caller left
                     self._beside(self._end(captured, finish))
-            await self._recorder.lasting()
-            await self._remember(captured, event)
+            # a caller who leaves now has all of the reply and may go on from it
+            await asyncio.shield(self._beside(self._remember(captured, event)))
             yield captured.finished
 
     async def count(self, ask: Ask) -> int:
@@ -202,7 +202,8 @@ class Gateway:
         return event
 
     async def _remember(self, captured: Captured, event: TurnRecorded) -> None:
-        """Let later requests continue from this turn."""
+        """Let later requests continue from this turn, which lasts."""
+        await self._recorder.lasting()
         if captured.caller.consent != "off":
             await self._conversations.remember(event, self._clock(), done=captured.caller.done)
 

@@ -7,7 +7,7 @@ from itertools import islice
 import msgspec
 
 from drivetrain.common.bus.base import Bus, BusError
-from drivetrain.common.events import Event, InvalidEvent, NewerVersion, TurnFollowed, decode, event_type
+from drivetrain.common.events import Event, InvalidEvent, NewerVersion, TurnFollowed, TurnRecorded, decode, event_type
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import HEADER
 from drivetrain.proxy.metrics import BACKLOG, NOT_RECORDED
@@ -21,10 +21,18 @@ _log = get_logger("publisher")
 
 
 class Publisher:
-    """Reads the spool into the bus. What is published twice, after a crash, the bus refuses."""
+    """Reads the spool into the bus. What is published twice, after a crash, the bus refuses. `left` is told of the
+    turns that a process before this one left in the spool: it may have died before anyone knew of them."""
 
-    def __init__(self, recorder: Recorder, bus: Bus, retry_s: tuple[float, float] = _RETRY_S) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        bus: Bus,
+        left: Callable[[TurnRecorded], None] = lambda event: None,
+        retry_s: tuple[float, float] = _RETRY_S,
+    ) -> None:
         self._spool, self._written, self._bus, self._retry_s = recorder.spool, recorder.written, bus, retry_s
+        self._left, self._left_until = left, recorder.spool.end
         self.away = False
         """Whether the bus took nothing when it was last asked to."""
         self.idle = asyncio.Event()
@@ -62,6 +70,8 @@ class Publisher:
                 _log.error("a spooled record is no event that can be published", reason=str(error))
                 self._spool.set_aside(after, HEAD.size + len(payload))
                 continue
+            if isinstance(event, TurnRecorded) and after <= self._left_until:
+                self._left(event)
             lanes.setdefault(getattr(event, "session", ""), []).append((event, headers))
         await asyncio.gather(*(self._lane(lane) for lane in lanes.values()))
 

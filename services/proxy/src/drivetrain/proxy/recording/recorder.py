@@ -10,7 +10,8 @@ from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.common.telemetry.traces import current_traceparent
 from drivetrain.proxy.metrics import NOT_RECORDED
 from drivetrain.proxy.recording.commit import GroupCommit
-from drivetrain.proxy.recording.spool import Spool, SpoolError
+from drivetrain.proxy.recording.segments import SpoolError
+from drivetrain.proxy.recording.spool import Spool
 
 _log = get_logger("recorder")
 

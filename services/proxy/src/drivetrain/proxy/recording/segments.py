@@ -1,9 +1,11 @@
-"""A segment of the spool on the disk: a row of records, and what is done with those that a crash or a disk broke.
+"""The spool's files: segments, each a row of records, and what is done with those that a crash or a disk broke.
 
 A record is length and CRC-32 (little-endian, 4 bytes each), then the payload, which is never empty: a row of zeros, as
 a disk may leave it after a loss of power, is no record.
 """
 
+import fcntl
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -14,6 +16,10 @@ from drivetrain.common.telemetry.logs import get_logger
 
 HEAD = struct.Struct("<II")
 _log = get_logger("spool")
+
+
+class SpoolError(RuntimeError):
+    """The spool cannot take or give records; the message says why and what to do."""
 
 
 def record(payload: bytes) -> bytes:
@@ -65,3 +71,22 @@ def set_aside(path: Path, start: int, end: int) -> None:
         log.seek(start)
         aside.write(log.read(end - start))
     _log.error("set aside what cannot be published", segment=str(path), at=start, bytes=end - start)
+
+
+def lock(folder: Path) -> int:
+    """Make the folder this process's own until the file that is returned is closed.
+
+    Raises:
+        SpoolError: it cannot be written, or belongs to another process.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise SpoolError(f"cannot write to the spool folder {folder} ({error.strerror}): set spool.folder") from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(held)
+        raise SpoolError(f"the spool folder {folder} belongs to another process: give each proxy its own") from error
+    return held

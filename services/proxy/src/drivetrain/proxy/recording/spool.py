@@ -5,7 +5,6 @@ have yet. What is no record, or none that can be published, is kept in `<number>
 process: whoever opens it next goes on with it.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +13,10 @@ import msgspec
 
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.proxy.recording.commit import Commit, sync
-from drivetrain.proxy.recording.segments import mend, record, records, set_aside
+from drivetrain.proxy.recording.segments import SpoolError, lock, mend, record, records, set_aside
 
 _CURSOR_BYTES = 64
 _log = get_logger("spool")
-
-
-class SpoolError(RuntimeError):
-    """The spool cannot take or give records; the message says why and what to do."""
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
@@ -43,7 +38,7 @@ class Spool:
             SpoolError: the folder cannot be written, or belongs to another process.
         """
         self._folder, self._max_bytes, self._segment_bytes, self.fsync = folder, max_bytes, segment_bytes, fsync
-        self._lock = _lock(folder)
+        self._lock = lock(folder)
         self._unsynced: list[int] = []
         cursor = self._load_cursor()
         starts = {number: cursor.offset if number == cursor.segment else 0 for number in self._segments()}
@@ -59,6 +54,11 @@ class Spool:
     def backlog_bytes(self) -> int:
         """Bytes of records after the cursor."""
         return sum(size for number, size in self._sizes.items() if number >= self.cursor.segment) - self.cursor.offset
+
+    @property
+    def end(self) -> Position:
+        """The place after the last record."""
+        return Position(self._writing, self._sizes[self._writing])
 
     def append(self, payload: bytes) -> None:
         """Add one record; when this returns it survives the death of the process.
@@ -182,17 +182,3 @@ class Spool:
         if cursor.segment not in self._sizes:
             return Position(max(cursor.segment, min(self._sizes, default=0)), 0)
         return Position(cursor.segment, min(cursor.offset, self._sizes[cursor.segment]))
-
-
-def _lock(folder: Path) -> int:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise SpoolError(f"cannot write to the spool folder {folder} ({error.strerror}): set spool.folder") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise SpoolError(f"the spool folder {folder} belongs to another process: give each proxy its own") from error
-    return lock

@@ -7,6 +7,8 @@ go out, and conversations that this replica does not know start anew. What could
 import re
 from collections.abc import Sequence
 
+from drivetrain.common.events import TurnRecorded
+from drivetrain.proxy.recording.capture import known_turn
 from drivetrain.proxy.sessions.cache import Cache
 from drivetrain.proxy.sessions.history import History
 from drivetrain.proxy.sessions.index import Entry, Index
@@ -53,6 +55,13 @@ class Sessions:
         if not await self._index.write([self._entry(known, kept)], followed):
             self._owe([known.turn])
             self._followed = dict(list((followed | self._followed).items())[-_OWED:])
+
+    def take_over(self, event: TurnRecorded) -> None:
+        """Owe the index a turn that its process may not have lived to remember."""
+        if event.place is not None:
+            known = known_turn(event)
+            self._cache.add_own(known, keep(known))
+            self._owe([known.turn])
 
     def followed(self, known: KnownTurn, digest: str) -> bool:
         """Note that something follows a turn, which then never goes idle; whether it is new to this process."""
