@@ -12,6 +12,7 @@ from drivetrain.trainer import tensors as module
 from drivetrain.trainer.checkpoints import Checkpoints, TrainerState
 from drivetrain.trainer.lineage import Lineage
 from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, load_policy
+from drivetrain.trainer.plan import Entry, Plan
 from drivetrain.trainer.position import Position
 from drivetrain.trainer.scoring import sequence_logprobs
 
@@ -56,6 +57,17 @@ def test_the_files_are_the_models_own_and_answer_the_probe(
     served.tie_weights()
     assert sequence_logprobs(served, PROBE) == pytest.approx(manifest.probe.logprobs, abs=1e-4)
     assert (manifest.kind, manifest.dtype, manifest.step, manifest.metrics) == ("full", "float32", 1, {"kl": 0.5})
+
+
+def test_the_manifest_says_which_scores_were_trained(model_folder: Path, tmp_path: Path) -> None:
+    bench = Bench(model_folder, tmp_path)
+    bench.save(1)
+    bench.checkpoints.write_plan(Plan(1, "rules", [[Entry(7, "b")], [Entry(3, "a"), Entry(5, "c")]]))
+    bench.save(2, parent=1)
+    # The plan was made for another parent
+    bench.save(3, parent=2)
+    found = [bench.checkpoints.store.manifest("demo", version).trained for version in (1, 2, 3)]
+    assert found == [None, (3, 7), None]
 
 
 @pytest.mark.parametrize("lora", [None, Lora(4, 8.0)])

@@ -158,6 +158,9 @@ async def test_a_batch_waits_for_its_size(world: World) -> None:
         ({"recorded": {"exact": False}}, "inexact"),
         ({"recorded": {"consent": "record"}}, "no_consent"),
         ({"recorded": {"kind": "side"}}, "side"),
+        ({"recorded": {"masked": "email"}}, "masked"),
+        ({"recorded": {"response_ids": pack_ids([40, 999999, 42])}}, "malformed"),
+        ({"recorded": {"response_ids": pack_ids([40, -1, 42])}}, "malformed"),
         ({"version": 77}, "rejected"),
     ],
 )

@@ -87,7 +87,8 @@ async def serve(
         base_name(settings.model),
         getattr(torch, settings.precision.checkpoint),
     )
-    inbox = build_inbox(settings, bus, tokenizer, checkpoints, meters)
+    vocabulary = model.causal.get_input_embeddings().num_embeddings  # type: ignore[operator]
+    inbox = build_inbox(settings, bus, tokenizer, vocabulary, checkpoints, meters)
     studio = Studio(
         model,
         Learner(model, build_optimizer(settings, model), build_recipe(settings)),
@@ -125,12 +126,17 @@ def build_optimizer(settings: TrainerSettings, model: CausalPolicy) -> torch.opt
 
 
 def build_inbox(
-    settings: TrainerSettings, bus: Bus, tokenizer: Tokenizer, checkpoints: Checkpoints, meters: Meters
+    settings: TrainerSettings,
+    bus: Bus,
+    tokenizer: Tokenizer,
+    vocabulary: int,
+    checkpoints: Checkpoints,
+    meters: Meters,
 ) -> Inbox:
     """The inbox, knowing what stored checkpoints say was trained already."""
     method = METHODS[settings.method]
     wording = (settings.hint or HintSettings()).wording if method.uses_teacher else None
-    limits = Limits(settings.max_tokens)
+    limits = Limits(settings.max_tokens, vocabulary)
     scores = Scores(bus, tokenizer, method, wording, limits, meters.no_teacher, meters.dropped)
     collector: Collector = Turns(scores)
     if method.unit != "turn":

@@ -81,10 +81,17 @@ class Checkpoints:
                 files=[file_entry(file) for file in files],
                 probe=probe,
                 metrics=dict(metrics),
+                trained=self._trained_since(parent),
                 created_at=now,
             )
             self.store.commit(folder, manifest)
         return manifest
+
+    def _trained_since(self, parent: int) -> tuple[int, int] | None:
+        """The lowest and highest place of the batch that is being trained from `parent`, as its plan says."""
+        plan = self.read_plan()
+        sequences = plan.sequences if plan and plan.parent == parent else []
+        return (min(sequences), max(sequences)) if sequences else None
 
     def restore(self, version: int, model: CausalPolicy, optimizer: torch.optim.Optimizer) -> None:
         """Make model and optimiser what they were when a checkpoint was written.

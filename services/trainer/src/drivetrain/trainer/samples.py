@@ -18,6 +18,7 @@ class Reason(StrEnum):
     NOT_TRAINABLE = "not_trainable"
     NO_CONSENT = "no_consent"
     INEXACT = "inexact"
+    MASKED = "masked"
     SIDE = "side"
     UNFINISHED = "unfinished"
     EMPTY = "empty"
@@ -79,10 +80,12 @@ def refuse_untrainable(turn: TurnRecorded, exact: bool = True) -> None:
     """Check all that a recorded turn says of itself; without `exact`, how it was sampled does not matter.
 
     Raises:
-        Unusable: a side turn, a reply without consent to train, cut off, or not recorded exactly.
+        Unusable: a side turn, a reply without consent to train, masked, cut off, or not recorded exactly.
     """
     if turn.consent != "train":
         raise Unusable(Reason.NO_CONSENT)
+    if turn.masked:
+        raise Unusable(Reason.MASKED, turn.masked)
     if turn.kind != "main":
         raise Unusable(Reason.SIDE)
     if turn.finish in ("aborted", "error"):

@@ -16,10 +16,11 @@ OUTCOME = "outcome"
 
 @dataclass(frozen=True)
 class Limits:
-    """`max_tokens` bounds prompt plus response; a turn not yet readable is asked for again after each of `retries_s`
-    seconds."""
+    """`max_tokens` bounds prompt plus response, `vocabulary` every token id; a turn not yet readable is asked for again
+    after each of `retries_s` seconds."""
 
     max_tokens: int
+    vocabulary: int
     retries_s: Sequence[float] = (0.2, 0.5, 1.0, 2.0)
 
 
@@ -66,7 +67,8 @@ class Scores:
         if not self._method.has_signal(scored.reward, bool(scored.hints)):
             raise Unusable(Reason.NO_SIGNAL)
         chain = await self._chain(Session(scored.policy, scored.session), scored.turn)
-        sample = self._with_teacher(make_sample(scored, sequence, chain, self._limits.max_tokens), scored, chain[-1])
+        known = self._readable(make_sample(scored, sequence, chain, self._limits.max_tokens))
+        sample = self._with_teacher(known, scored, chain[-1])
         if not self._method.has_signal(sample.reward, sample.teacher_ids is not None):
             raise Unusable(Reason.NO_SIGNAL)
         return sample
@@ -84,11 +86,17 @@ class Scores:
             try:
                 chain = await self._chain(session, turn)
                 exact = not self._method.supervised
-                samples.append(sample_of(chain, sequence, self._limits.max_tokens, exact))
+                samples.append(self._readable(sample_of(chain, sequence, self._limits.max_tokens, exact)))
                 votes.append(opinions.get(turn, 0.0))
             except Unusable as unusable:
                 self._on_drop(unusable.reason, 1)
         return samples, votes
+
+    def _readable(self, sample: Sample) -> Sample:
+        ids = (*sample.prompt_ids, *sample.response_ids)
+        if min(ids) < 0 or max(ids) >= self._limits.vocabulary:
+            raise Unusable(Reason.MALFORMED, f"a token id is outside the model's {self._limits.vocabulary}")
+        return sample
 
     async def _votes(self, session: Session, judge: str) -> dict[str, float]:
         """The mean of each turn's votes on itself, by the judge's best informed score."""
