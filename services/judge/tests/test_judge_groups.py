@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivetrain.common.events import FinishReason, RolloutFinished, RolloutRef
+from drivetrain.common.settings import BadSettings, resolve
 from drivetrain.judge.ranking.groups import Ended, due, places_of, reward_of, shuffled
 from drivetrain.judge.ranking.question import parse, schema_of
+from drivetrain.judge.settings import JudgeSettings
 
 
 def end(sequence: int, group: str, *, size: int = 2, at: float = 0.0, reason: FinishReason = "success") -> Ended:
@@ -112,3 +114,11 @@ def test_the_schema_asks_for_every_attempt() -> None:
     assert schema["required"] == ["A", "B", "C"]
     assert schema["properties"]["B"]["properties"]["place"]["enum"] == [1, 2, 3]
     assert schema["additionalProperties"] is False
+
+
+def test_what_ranks_needs_a_model_and_a_place_for_outcomes() -> None:
+    with pytest.raises(BadSettings, match=r"set model\.enabled"):
+        resolve(JudgeSettings, "judge", ["--ranking.enabled", "true"], {})
+    model = ["--model.enabled", "1", "--model.url", "http://x/v1", "--model.model", "m", "--ranking.enabled", "1"]
+    with pytest.raises(BadSettings, match="place for outcome"):
+        resolve(JudgeSettings, "judge", [*model, "--precedence", '["model"]'], {})

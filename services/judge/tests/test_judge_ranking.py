@@ -17,11 +17,10 @@ from drivetrain.common.events import (
     RolloutFinished,
     RolloutRef,
     RolloutRequested,
+    Standing,
     decode,
 )
 from drivetrain.common.identity import ROLLOUT_TENANT
-from drivetrain.common.settings import BadSettings, resolve
-from drivetrain.judge.settings import JudgeSettings
 from tests.judge_model_server import Say, asked
 from tests.judge_world import Bench, bench, followed, outcome, recorded, user
 
@@ -148,6 +147,42 @@ async def test_a_group_that_lacks_a_rollout_is_ranked_when_its_run_goes_on() -> 
     assert len(seen) == 1
 
 
+async def test_a_ranking_that_is_stored_holds_and_is_finished_by_whoever_comes_next() -> None:
+    """As after a crash between the ranking and its results: nobody is asked again."""
+    given = {"a": -1.0, "b": 0.0, "c": 1.0}
+    standings = [
+        Standing(rollout=name, session=name, reason="success", place=2 - reward, reward=reward, evidence="so it was")
+        for name, reward in given.items()
+    ]
+    stored = GroupRanked(policy="p", run="r", group="g", group_size=3, judge="rules", standings=standings, at=9.5)
+    async with ranked() as (judge, seen):
+        await judge.put(
+            stored, *(asked_for(name) for name in WORK), *(worked(name, said) for name, said in WORK.items())
+        )
+        await judge.put(*(event for name in WORK for event in ended(name)))
+        assert await rewards(judge, 3) == given
+        await judge.until(lambda: len(judge.rewards()) == 3)
+        assert judge.rewards() == {f"turn-{name}": reward for name, reward in given.items()}
+    assert seen == []
+
+
+async def test_a_group_of_one_has_nobody_to_be_compared_with() -> None:
+    async with ranked() as (judge, seen):
+        await judge.put(asked_for("a", size=1), worked("a", WORK["a"], 1), *ended("a", size=1))
+        assert await rewards(judge, 1) == {"a": None}
+    assert seen == []
+
+
+async def test_what_is_shown_is_masked_for_an_endpoint_that_is_not_ours() -> None:
+    async with ranked() as (judge, seen):
+        await judge.put(*(asked_for(name, {**TASK, "instruction": "Write to ann@example.com."}) for name in WORK))
+        await judge.put(*(worked(name, f"{said}, ann@example.com") for name, said in WORK.items()))
+        await judge.put(*(event for name in WORK for event in ended(name)))
+        await rewards(judge, 3)
+    assert "ann@" not in seen[0]["messages"][1]["content"]
+    assert seen[0]["messages"][1]["content"].count("[e-mail]") == 4
+
+
 async def test_a_turn_that_is_recorded_after_the_ranking_gets_its_rollouts_place() -> None:
     async with ranked() as (judge, _):
         await judge.put(*(asked_for(name) for name in WORK), *(worked(name, said) for name, said in WORK.items()))
@@ -167,11 +202,3 @@ async def test_a_task_with_a_verifier_is_not_ranked() -> None:
         assert await rewards(judge, 3) == {"a": None, "b": None, "c": None}
         await judge.until(lambda: judge.acknowledged("ROLLOUTS", 3))
     assert seen == []
-
-
-def test_what_ranks_needs_a_model_and_a_place_for_outcomes() -> None:
-    with pytest.raises(BadSettings, match=r"set model\.enabled"):
-        resolve(JudgeSettings, "judge", ["--ranking.enabled", "true"], {})
-    model = ["--model.enabled", "1", "--model.url", "http://x/v1", "--model.model", "m", "--ranking.enabled", "1"]
-    with pytest.raises(BadSettings, match="place for outcome"):
-        resolve(JudgeSettings, "judge", [*model, "--precedence", '["model"]'], {})
