@@ -24,7 +24,9 @@ def up(
         str | None, typer.Option(help="A model folder or a name on the hub. The default is SmolLM2-135M-Instruct.")
     ] = None,
     policy: Annotated[str, typer.Option(help="What the model in training is called, as clients name it.")] = "default",
-    method: Annotated[str, typer.Option(help="The training method: binary, opd or combine.")] = "combine",
+    method: Annotated[
+        str, typer.Option(help="The training method: binary, opd, combine, opd_topk or hybrid.")
+    ] = "combine",
     run_dir: Annotated[
         Path | None, typer.Option(help="Where logs, events and checkpoints go; an earlier run's folder continues it.")
     ] = None,
