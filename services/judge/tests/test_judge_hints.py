@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.judge.chain import Chain
 from drivetrain.judge.hints import AT_MOST, LONGEST, SHORTEST, Leaks, accept, directives
+from drivetrain.judge.sources.base import Case
+from drivetrain.judge.sources.reaction import Reaction
 
 ASKED = ["What is photosynthesis?"]
 NO_LEAKS = Leaks.of([])
@@ -27,6 +30,8 @@ NO_LEAKS = Leaks.of([])
         ("What is photosynthesis, in one sentence?", ["In one sentence."]),
         ("Please mention photosynthesis in your answer.", ["Please mention photosynthesis in your answer."]),
         ("Please end with a question.", ["Please end with a question."]),
+        ("Nobody talks like that. Something relaxed, please.", ["Something relaxed, please."]),
+        ("Not this one. And a bit less cheerful.", ["A bit less cheerful."]),
         ("太正式了，我们老师才二十多岁，写得活泼一点", ["写得活泼一点。"]),
         ("太长了，一句话就行", ["一句话就行。"]),
         ("能不能说人话，我是给我奶奶解释的", ["能不能说人话，我是给我奶奶解释的。"]),
@@ -49,6 +54,8 @@ def test_a_directive_is_a_hint_without_the_repeated_question(said: str, hints: l
         "How do tides work?",
         "Write a function that sorts a list of numbers.",
         "You never mention photosynthesis.",
+        "That is less helpful.",
+        "Something broke.",
         "发错人了！是伟大的伟",
         "这不是五言，重写",
         "完美！",
@@ -100,6 +107,34 @@ def test_code_and_quotes_do_not_leak() -> None:
 def test_an_ordinary_wish_is_no_leak() -> None:
     leaks = Leaks.of(["3 files changed, 30 insertions", "ok"], ["I want a sentence of 30 words"])
     assert accept(["Keep it under 30 words."], leaks) == ["Keep it under 30 words."]
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "said", "advice"),
+    [
+        ("How many letters has the word?", "It has nine letters.", "that's eight", "check every number"),
+        ("Book the table for Friday", "Booked for Thursday.", "Friday!", "check every number"),
+        ("Write a poem of five lines", "One line.", "and the rest?", "leave nothing of it out"),
+        ("妈妈生日，写祝福，提到广场舞", "祝妈妈生日快乐！", "广场舞呢？", "一样也不漏"),
+        ("周几开会？", "会议在周五。", "是周六……", "核对每个数字"),
+        ("How many?", "Nine.", "That's eight. Please count again step by step.", ""),
+    ],
+)
+async def test_what_was_amiss_gives_advice_only_where_the_person_gave_none(
+    asked: str, reply: str, said: str, advice: str
+) -> None:
+    case = Case(
+        ({"role": "user", "content": asked},),
+        {"role": "assistant", "content": reply},
+        ({"role": "user", "content": said},),
+    )
+    judgement = await Chain([Reaction()]).judge(case)
+    assert judgement.reward == -1
+    given = " ".join(judgement.hints)
+    assert advice in given
+    assert bool(advice) == (
+        "step by step, and" in given or "nothing of it" in given or "一样也" in given or "核对" in given
+    )
 
 
 @settings(max_examples=200, deadline=None)

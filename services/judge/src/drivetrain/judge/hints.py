@@ -7,6 +7,7 @@ question asked once more, and passes the leak check: nothing that a tool printed
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from drivetrain.common.events import Message
 from drivetrain.judge import lexicon
@@ -31,6 +32,20 @@ _EXPECTED = re.compile(
     re.IGNORECASE,
 )
 _DISTINCT = re.compile(r"[\w./\\-]*(?:\d[\w./\\-]{2,}|[\w-]*[_/\\][\w./\\-]+|[a-z]+[A-Z]\w*)")
+
+_WISHED = re.compile(r"(?:something|just|only|one|an?|no|more|less|fewer)\b(?: \w+){1,7}$")
+_LESS = re.compile(r"(?:(?:and|but|maybe|a bit|much) )*(?:less|fewer) (\w+)(?: \w+){0,2}")
+_ADVICE = {
+    "figure": (
+        "Work it out step by step, and check every number, date and time, before answering.",
+        "先分步算清楚，核对每个数字、日期和时间，再回答。",
+    ),
+    "lacks": (
+        "Cover all that was asked for, and leave nothing of it out.",
+        "把要求的内容都写到，一样也不漏。",
+    ),
+}
+"""By what was amiss: in English, and in Chinese."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +82,7 @@ def directives(text: str, earlier: Sequence[str] = ()) -> list[str]:
 def directives_of(text: str, reading: Reading) -> list[str]:
     """The same of a message that has been read."""
     wanted = {id(cue.clause) for cue in reading.cues if _directs(cue)}
+    wanted |= {id(clause) for clause in _plain_wishes(text, reading)}
     found: list[list[Clause]] = []
     for clause in reading.clauses:
         follows = bool(found) and clause.text in ("please", "thanks", "thank you", "谢谢")
@@ -77,6 +93,12 @@ def directives_of(text: str, reading: Reading) -> list[str]:
         elif not follows:
             found.append([clause])
     return [_sentence(bounded(text)[group[0].start : group[-1].end]) for group in found]
+
+
+def advice_of(reading: Reading) -> list[str]:
+    """What would have spared an objection that does not say what to do: a wrong figure, or something left out."""
+    amiss = dict.fromkeys((cue.amiss, cue.clause.han) for cue in reading.cues if cue.value < 0 and cue.amiss)
+    return [_ADVICE[what][han] for what, han in amiss]
 
 
 def accept(candidates: Iterable[str], leaks: Leaks) -> list[str]:
@@ -102,6 +124,17 @@ def _directs(cue: Cue) -> bool:
     return cue.kind in DIRECTIVE or (
         cue.kind == "mismatch" and bool(words & form) and ("i" in words or cue.clause.words[0] == "not")
     )
+
+
+def _plain_wishes(text: str, reading: Reading) -> list[Clause]:
+    """Wishes without a verb: "something shorter, please", "and less cheerful"."""
+    asked_for = [
+        clause
+        for clause, after in pairwise(reading.clauses)
+        if after.text == "please" and _WISHED.match(clause.text) and _adjacent(text, clause, after)
+    ]
+    less = [(clause, _LESS.fullmatch(clause.text)) for clause in reading.clauses]
+    return asked_for + [clause for clause, found in less if found and found[1] not in lexicon.PRAISE]
 
 
 def _adjacent(text: str, before: Clause, after: Clause) -> bool:

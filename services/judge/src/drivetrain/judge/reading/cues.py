@@ -11,12 +11,14 @@ DIRECTIVE: tuple[str, ...] = ("instruction", "preference", "form")
 
 @dataclass(frozen=True)
 class Cue:
-    """One thing a clause says of the reply: its kind, +1, -1 or 0, and the clause as written."""
+    """One thing a clause says of the reply: its kind, +1, -1 or 0, and the clause as written. `amiss` is what it says
+    was wrong, where that calls for advice: a `figure`, or something that `lacks`."""
 
     kind: Kind | Literal["restated", "form", "emoji"]
     value: int
     weak: bool
     clause: Clause
+    amiss: Literal["", "figure", "lacks"] = ""
 
 
 @dataclass(frozen=True)

@@ -79,10 +79,12 @@ class Grounds:
         if not self.reply:
             return []
         if self._lacks(clause):
-            return [Cue("mismatch", -1, False, clause)]
+            return [Cue("mismatch", -1, False, clause, "lacks")]
         if clause.asks:
             return [Cue("doubt", -1, False, clause)] if self._echoes(clause) else []
-        if self._other_figure(clause) or self._insists(clause) or (not clause.han and self._denied(clause)):
+        if self._other_figure(clause):
+            return [Cue("mismatch", -1, False, clause, "figure")]
+        if self._insists(clause) or (not clause.han and self._denied(clause)):
             return [Cue("mismatch", -1, False, clause)]
         return [Cue("remark", -1, True, clause)] if not clause.han and self._on_it(clause) else []
 

@@ -1,7 +1,7 @@
 """The user's next message, read by rules alone: thanks or approval, objection, correction, the question once more."""
 
 from drivetrain.common.events import Vote
-from drivetrain.judge.hints import directives_of
+from drivetrain.judge.hints import advice_of, directives_of
 from drivetrain.judge.reading import prepare, read
 from drivetrain.judge.sources.base import Case, Opinion, Source, quote
 from drivetrain.judge.text import content_text
@@ -26,4 +26,6 @@ class Reaction(Source):
             confidence=reading.confidence,
             evidence=quote(reading.evidence or text),
         )
-        return Opinion((vote,), tuple(directives_of(text, reading)) if reading.verdict < 0 else ())
+        return Opinion(
+            (vote,), tuple(directives_of(text, reading) or advice_of(reading)) if reading.verdict < 0 else ()
+        )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from drivetrain.common.events import Vote
 from drivetrain.judge.sources.base import Case, Opinion, Source, is_observation, quote
 from drivetrain.judge.sources.environment.actions import calls_of
+from drivetrain.judge.sources.environment.advice import advice
 from drivetrain.judge.sources.environment.exchanges import Exchange, exchanges
 from drivetrain.judge.sources.environment.reading import Finding, find
 from drivetrain.judge.sources.environment.results import results_of
@@ -47,7 +48,10 @@ class Environment(Source):
         # What a person says of it outweighs that it works.
         works = not case.said and all(finding.state != "failed" for finding in findings)
         recovered = _failure_before(now, earlier) if works and self._recovery else None
-        return Opinion(tuple(self._vote(finding, case, now, earlier, recovered) for finding in findings))
+        votes = tuple(self._vote(finding, case, now, earlier, recovered) for finding in findings)
+        told = zip(votes, findings, now.results, strict=True)
+        advised = (advice(finding, result, case.asked) for vote, finding, result in told if vote.value < 0)
+        return Opinion(votes, tuple(hint for hint in advised if hint is not None))
 
     def _vote(
         self, finding: Finding, case: Case, now: Exchange, earlier: Sequence[Exchange], recovered: Finding | None
