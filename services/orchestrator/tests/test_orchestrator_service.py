@@ -152,6 +152,18 @@ async def test_a_reward_counts_as_written_and_the_agents_own_is_thrown_away(serv
     assert (quarter.reason, quarter.outcome, quarter.rewards) == ("failure", -0.5, {"reward": 0.25})
 
 
+async def test_an_agent_that_leaves_too_much_is_no_evidence_and_leaves_nothing(
+    service: Service, tmp_path: Path
+) -> None:
+    await service.request("truncate -s 1T huge", rollout="wide")
+    await service.request("for i in $(seq 120); do mkdir d && cd d; done", rollout="deep")
+    wide, deep = await service.finished("wide"), await service.finished("deep")
+    assert (wide.reason, wide.outcome, deep.reason, deep.outcome) == ("harness_crash", None) * 2
+    assert wide.detail == "command left more than 1024 MiB in its work folder"
+    assert deep.detail == "command left folders more than 100 deep in its work folder"
+    assert list((tmp_path / "leases").iterdir()) == []
+
+
 async def test_only_declared_artifacts_join_a_clean_start(service: Service) -> None:
     check = "test -s out/a.txt && test ! -e b.txt && test ! -e none && grep -qx given seed.txt && grep -qx set up.txt"
     await service.request(
@@ -317,7 +329,7 @@ async def test_stopping_gives_a_rollout_time_and_then_cancels_it(tmp_path: Path)
     await service.request("sleep 0.3", rollout="short")
     for rollout in ("long", "short"):
         await service.started(rollout)
-    await service.orchestrator.drain(1.0)
+    await service.orchestrator.drain(3.0)
     await task
     assert not service.orchestrator.serving
     assert (await service.finished("short")).reason == "success"

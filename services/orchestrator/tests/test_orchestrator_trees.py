@@ -1,9 +1,13 @@
 """Whatever an agent leaves in its folder, copying it neither follows its links nor writes through them."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
-from drivetrain.orchestrator.trees import copy_out, merge_tree, read_head, remove, write_files
+import pytest
+
+from drivetrain.orchestrator.trees import TooMuch, copy_out, merge_tree, read_head, remove, write_files
 
 
 def test_files_are_written_in_folders_of_their_own(tmp_path: Path) -> None:
@@ -88,3 +92,39 @@ def test_a_folder_without_permissions_is_removed(tmp_path: Path) -> None:
     (tmp_path / "d/in").chmod(0)
     remove(tmp_path / "d")
     assert not (tmp_path / "d").exists()
+
+
+def deep(folder: Path, levels: int) -> None:
+    folder.mkdir()
+    script = f"import os\nfor _ in range({levels}): os.mkdir('d'); os.chdir('d')"
+    subprocess.run([sys.executable, "-S", "-c", script], cwd=folder, check=True)
+
+
+def test_a_tree_beyond_measure_is_not_copied(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    with (root / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    (root / "link").symlink_to("sparse")
+    with pytest.raises(TooMuch, match="more than 1024 MiB"):
+        copy_out(tmp_path, "root", tmp_path / "out")
+    (root / "sparse").unlink()
+    deep(root / "deep", 150)
+    with pytest.raises(TooMuch, match="folders more than 100 deep"):
+        copy_out(tmp_path, "root", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_many_files_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.orchestrator.trees.MAX_ENTRIES", 10)
+    write_files(tmp_path / "root", {f"{number}.txt": b"" for number in range(9)})
+    assert copy_out(tmp_path, "root", tmp_path / "out")
+    write_files(tmp_path / "root", {"one-more.txt": b""})
+    with pytest.raises(TooMuch, match="more than 10 files"):
+        copy_out(tmp_path, "root", tmp_path / "out2")
+
+
+def test_a_folder_of_any_depth_is_removed(tmp_path: Path) -> None:
+    deep(tmp_path / "deep", 1200)
+    remove(tmp_path / "deep")
+    assert not (tmp_path / "deep").exists()

@@ -13,7 +13,7 @@ from drivetrain.orchestrator.grading import MAX_REWARD_BYTES, REWARD_FILES, Verd
 from drivetrain.orchestrator.harnesses import Harness
 from drivetrain.orchestrator.preparing import beside_service, setup_script
 from drivetrain.orchestrator.rollouts import Ending, State
-from drivetrain.orchestrator.trees import remove, write_files
+from drivetrain.orchestrator.trees import TooMuch, remove, write_files
 
 LOG_TAIL = 800
 """Characters of a command's output that an ending's detail quotes."""
@@ -90,8 +90,11 @@ class Runner:
                 raise BackendError(f"the task's service did not start; its last lines: {log}")
             if crashed := crash(plan.harness, ran, log):
                 return crashed
-            for path in plan.task.artifacts or ("",):
-                await lease.download(f"work/{path}", tree / path)
+            try:
+                for path in plan.task.artifacts or ("",):
+                    await lease.download(f"work/{path}", tree / path)
+            except TooMuch as error:
+                return Ending("harness_crash", None, f"{plan.harness.name} left {error} in its work folder")
             return ran
 
     async def _grade(self, plan: Plan, tree: Path) -> Verdict:

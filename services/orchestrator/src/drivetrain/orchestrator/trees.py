@@ -2,9 +2,17 @@
 
 import os
 import shutil
-import stat
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
+
+MAX_BYTES = 1024**3
+MAX_ENTRIES = 100_000
+MAX_DEPTH = 100
+
+
+class TooMuch(ValueError):
+    """A tree that is too large to be copied; the message says in what."""
 
 
 def write_files(root: Path, files: Mapping[str, bytes]) -> None:
@@ -33,17 +41,22 @@ def merge_tree(source: Path, target: Path) -> None:
 
 
 def copy_out(root: Path, path: str, to: Path) -> bool:
-    """Copy one file or folder below `root` to a local path; False when it is missing or reached through a link."""
+    """Copy one file or folder below `root` to a local path; False when it is missing or reached through a link.
+
+    Raises:
+        TooMuch: before anything is copied.
+    """
     source = root / path
     if source.is_symlink() or not source.resolve().is_relative_to(root.resolve()):
         return False
+    if not (source.is_dir() or source.is_file()):
+        return False
+    check_size(source)
     to.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         merge_tree(source, to)
-    elif source.is_file():
-        shutil.copy2(source, to)
     else:
-        return False
+        shutil.copy2(source, to)
     return True
 
 
@@ -56,18 +69,41 @@ def read_head(root: Path, path: str, limit: int) -> bytes | None:
         return file.read(limit)
 
 
+def check_size(path: Path) -> None:
+    """Look at a file or folder before it is copied. A sparse file counts in full: so would its copy.
+
+    Raises:
+        TooMuch: beyond `MAX_BYTES`, `MAX_ENTRIES` or `MAX_DEPTH`.
+    """
+    size = entries = 0
+    waiting = [(path, 0)]
+    while waiting:
+        at, depth = waiting.pop()
+        entries += 1
+        if at.is_dir() and not at.is_symlink():
+            waiting += ((Path(entry.path), depth + 1) for entry in os.scandir(at))
+        else:
+            size += at.lstat().st_size
+        if size > MAX_BYTES:
+            raise TooMuch(f"more than {MAX_BYTES // 1024**2} MiB")
+        if entries + len(waiting) > MAX_ENTRIES:
+            raise TooMuch(f"more than {MAX_ENTRIES} files")
+        if depth > MAX_DEPTH:
+            raise TooMuch(f"folders more than {MAX_DEPTH} deep")
+
+
 def remove(path: Path) -> None:
-    """Remove a file, a link or a whole folder whatever its modes are; nothing there is fine."""
+    """Remove a file, a link or a whole folder, whatever its modes and however deep it is; nothing there is fine."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
-    path.chmod(stat.S_IRWXU)
-    for folder, names, _ in os.walk(path):
-        for name in names:
-            inner = Path(folder, name)
-            if not inner.is_symlink():
-                inner.chmod(stat.S_IRWXU)
-    shutil.rmtree(path)
+    try:
+        shutil.rmtree(path)
+    except (OSError, RecursionError):
+        subprocess.run(["chmod", "-R", "u+rwx", "--", path], check=False, capture_output=True)
+        subprocess.run(["rm", "-rf", "--", path], check=False, capture_output=True)
+        if path.exists():
+            raise
 
 
 def make_real(folder: Path) -> None:

@@ -76,7 +76,11 @@ class Lease(Protocol):
 
     async def download(self, path: str, to: Path) -> bool:
         """Copy a file or a folder of the lease to a local path; False when it is not there. Links are copied as
-        links, never followed."""
+        links, never followed.
+
+        Raises:
+            TooMuch: it is too large, in bytes, files or depth.
+        """
 
     async def read(self, path: str, limit: int) -> bytes | None:
         """The first `limit` bytes of a file of the lease; None when there is no regular file. No link is followed."""
