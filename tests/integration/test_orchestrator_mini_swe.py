@@ -263,6 +263,15 @@ async def test_mini_swe_agent_that_submits_too_early_is_a_failure(stack: Stack) 
     assert (done.reason, done.outcome) == ("failure", -1.0)
 
 
+async def test_mini_swe_agent_asks_the_api_of_a_task_and_the_reward_is_kept(stack: Stack) -> None:
+    task = {**plain(load_task(ROOT / "tasks" / "api-place-order")), "harness": "mini-swe-agent"}
+    order = """curl -s -d '{"item": "desk-lamp", "count": 2}' "$(cat api.url)/orders" > receipt.txt"""
+    done = await stack.run(task, [call(order), SUBMIT])
+    assert (done.reason, done.outcome, done.rewards) == ("failure", -0.4, {"reward": 0.3}), done.detail
+    signal = await outcome(stack.bus, done)
+    assert (signal.value, signal.rewards) == (-0.4, {"reward": 0.3})
+
+
 async def two_turns(bus: NatsBus, done: RolloutFinished) -> list[TurnRecorded] | None:
     stored = await bus.last("TURNS", f"turn.recorded.*.{done.policy}.{done.session}.*")
     turns = [found.event for found in stored if isinstance(found.event, TurnRecorded)]
