@@ -65,6 +65,8 @@ class Judge:
         raise Unprocessable(f"the judge reads next states and signals, not {type(event).__name__}")
 
     async def _followed(self, followed: TurnFollowed) -> list[Event]:
+        if followed.kind == "superseded" and followed.rollout is None:
+            return []
         session = Session.of(followed)
         signals = await self._signals(session, followed.rollout)
         events: list[Event] = []
