@@ -1,4 +1,4 @@
-"""Who is speaking: what key, path, headers, body and harness say, in that order; then what the content says."""
+"""Who is speaking: what key, path, headers, body and harness say, in that order."""
 
 import json
 import time
@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from drivetrain.common.events import Message, RolloutRef
+from drivetrain.common.events import RolloutRef
 from drivetrain.common.identity import RolloutKey, rollout_session, session_id
 from drivetrain.proxy.access.principal import Principal
-from drivetrain.proxy.conversations.lineage import candidates, digest_of, rolling
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.identify import Identifier
-from drivetrain.proxy.identify.speakers import beside, thread_and_kind
-from drivetrain.proxy.turns import Ask, Caller, KnownTurn
+from drivetrain.proxy.turns import Ask, Caller
 
 SECRET = b"a secret of the tests"
 TOOLS = [{"type": "function", "function": {"name": "run"}}]
@@ -164,97 +162,3 @@ def test_a_key_bounds_the_consent_of_its_requests() -> None:
     assert who({"x-drivetrain-record": "off"}, principal=record).consent == "off"
     assert who({"x-drivetrain-record": "record"}).consent == "record"
     assert who().consent == "train"
-
-
-def system(text: str) -> Message:
-    return {"role": "system", "content": text}
-
-
-def user(text: str) -> Message:
-    return {"role": "user", "content": text}
-
-
-def known(messages: list[Message], tools: list[Any], thread: str = "main") -> KnownTurn:
-    return KnownTurn(
-        turn="t",
-        parent=None,
-        tenant="local",
-        policy="p",
-        session="s",
-        rollout=None,
-        prompt_ids=b"",
-        response_ids=b"",
-        messages=messages,
-        reply={"role": "assistant", "content": ""},
-        line="",
-        depth=len(messages) + 1,
-        tools=digest_of(tools),
-        thread=thread,
-        kind="main",
-        trainable=True,
-        finished_at=0,
-    )
-
-
-WORK = [system("You write code."), user("Fix it")]
-
-
-@pytest.mark.parametrize(
-    ("messages", "tools", "thread", "kind"),
-    [
-        ([system("You write code."), user("Something else")], TOOLS, "main", "main"),
-        ([system("You write code. It is Tuesday."), user("Fix it")], TOOLS, "main", "main"),
-        ([system("You make titles."), user("Title for: Fix it")], [], "main", "side"),
-        ([system("You look for files."), user("Find it")], TOOLS, "began", "main"),
-    ],
-)
-def test_without_marks_the_beginning_of_a_conversation_tells(
-    messages: list[Message], tools: list[Any], thread: str, kind: str
-) -> None:
-    found = thread_and_kind(Caller(tenant="t", policy="p", session="s"), messages, tools, None, known(WORK, TOOLS))
-    assert (found[0].partition("-")[0], found[1]) == (thread, kind)
-
-
-def test_two_agents_are_two_threads_and_each_goes_on_in_its_own() -> None:
-    caller = Caller(tenant="t", policy="p", session="s")
-    one, two = (
-        thread_and_kind(caller, [system("You search."), user(task)], TOOLS, None, known(WORK, TOOLS))[0]
-        for task in ("x", "y")
-    )
-    assert one != two
-    assert thread_and_kind(caller, [], TOOLS, known([], TOOLS, one), None) == (one, "main")
-
-
-def test_work_that_comes_after_its_title_is_the_main_thread() -> None:
-    caller, title = Caller(tenant="t", policy="p", session="s"), [system("You make titles."), user("Title, please")]
-    assert thread_and_kind(caller, WORK, TOOLS, None, known(title, [])) == ("main", "main")
-
-
-def test_a_harness_that_names_its_agents_is_believed() -> None:
-    caller = Caller(tenant="t", policy="p", session="s", harness="claude-code")
-    assert thread_and_kind(caller, [system("Other"), user("x")], TOOLS, None, known(WORK, TOOLS)) == ("main", "main")
-
-
-def test_heartbeats_and_summaries_for_compaction_are_beside_the_work() -> None:
-    assert beside("", [*WORK, user("Nothing to do? Then say HEARTBEAT_OK.")])
-    assert beside("claude-code", [*WORK, user("Write a summary of the conversation so far.")])
-    assert not beside("", [*WORK, user("Write a summary of the conversation so far.")])
-    assert not beside("claude-code", [*WORK, user("Fix the summary page.")])
-    assert not beside("", [*WORK, {"role": "tool", "content": "HEARTBEAT_OK"}])
-
-
-def test_a_long_history_costs_little() -> None:
-    messages: list[Message] = [system("x" * 20_000)]
-    for i in range(133):
-        call = {"id": f"c{i}", "function": {"name": "run", "arguments": json.dumps({"command": f"ls {i}", "n": 1.5})}}
-        messages += [
-            user(f"question {i} " * 20),
-            {"role": "assistant", "content": "words " * 30, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{i}", "content": f"line {i}\n" * 40},
-        ]
-    times = []
-    for _ in range(20):
-        started = time.thread_time()
-        candidates(rolling("scope", messages), messages)
-        times.append(time.thread_time() - started)
-    assert min(times) < 0.002

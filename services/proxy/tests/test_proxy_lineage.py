@@ -1,6 +1,7 @@
 """Histories that mean the same find the same turn, however a harness writes them down again."""
 
 import json
+import time
 from typing import Any
 
 from hypothesis import given
@@ -87,3 +88,20 @@ def test_candidates_are_earlier_replies_longest_first() -> None:
 def test_the_order_of_keys_does_not_matter_for_tools() -> None:
     assert digest_of([{"a": 1, "b": {"c": 2, "d": 3}}]) == digest_of([{"b": {"d": 3, "c": 2}, "a": 1}])
     assert digest_of([]) != digest_of([{}])
+
+
+def test_a_long_history_costs_little() -> None:
+    messages: list[dict[str, Any]] = [message("system", "x" * 20_000)]
+    for i in range(133):
+        call = {"id": f"c{i}", "function": {"name": "run", "arguments": json.dumps({"command": f"ls {i}", "n": 1.5})}}
+        messages += [
+            message("user", f"question {i} " * 20),
+            {"role": "assistant", "content": "words " * 30, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{i}", "content": f"line {i}\n" * 40},
+        ]
+    times = []
+    for _ in range(20):
+        started = time.thread_time()
+        candidates(rolling("scope", messages), messages)
+        times.append(time.thread_time() - started)
+    assert min(times) < 0.002
