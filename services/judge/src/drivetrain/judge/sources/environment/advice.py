@@ -16,7 +16,7 @@ _HAN = re.compile(r"[\u3400-\u9fff]")
 
 
 class Advice(NamedTuple):
-    """How a failure reads, and what to do about it, in English and in Chinese."""
+    """How a failure reads in lower case, and what to do about it, in English and in Chinese."""
 
     reads: re.Pattern[str]
     english: str
@@ -24,7 +24,7 @@ class Advice(NamedTuple):
 
     @classmethod
     def of(cls, reads: str, english: str, chinese: str) -> "Advice":
-        return cls(re.compile(reads, re.IGNORECASE), english, chinese)
+        return cls(re.compile(reads), english, chinese)
 
 
 ADVICE: tuple[Advice, ...] = (
@@ -186,7 +186,7 @@ ADVICE: tuple[Advice, ...] = (
         "运行前检查语法，比如漏掉的逗号、括号或分号。",
     ),
     Advice.of(
-        r"typeerror|mismatched types|incompatible type|E0277|trait bound",
+        r"typeerror|mismatched types|incompatible type|e0277|trait bound",
         "Convert a value to the type that is expected before passing it on.",
         "传值之前先转换成需要的类型。",
     ),
@@ -213,7 +213,7 @@ def advice(finding: Finding, result: Result, asked: list[str]) -> str | None:
     if finding.kind == "tests" and not _compiles_not(result):
         known: Advice | None = _TESTS
     else:
-        told = "\n".join([finding.evidence, *result.lines[:HEAD], *result.lines[-TAIL:]])
+        told = "\n".join(dict.fromkeys([finding.evidence, *result.lines[:HEAD], *result.lines[-TAIL:]])).lower()
         known = next((each for each in ADVICE if each.reads.search(told)), None)
     if known is None:
         return None
