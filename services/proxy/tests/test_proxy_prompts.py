@@ -1,6 +1,7 @@
 """The exact prompt: recorded tokens are kept where the template allows it, and forks say so."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -172,10 +173,11 @@ def test_messages_are_made_plain_for_templates() -> None:
 
 
 def test_what_the_template_refuses_is_said_in_its_words(model_folder: Path, tmp_path: Path) -> None:
-    template = Template(str(model_folder))
-    template.tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
-    with pytest.raises(BadConversation, match="roles must alternate"):
-        template.render([QUESTION], [])
+    shutil.copytree(model_folder, tmp_path, dirs_exist_ok=True)
+    refuses = "{% if messages[1:] %}{{ raise_exception('one message only') }}{% endif %}{{ messages[0].content }}"
+    (tmp_path / "chat_template.jinja").write_text(refuses)
+    with pytest.raises(BadConversation, match="one message only"):
+        Template(str(tmp_path)).render([QUESTION, QUESTION], [])
 
 
 def test_a_model_without_a_tokenizer_or_template_is_named(model_folder: Path, tmp_path: Path) -> None:

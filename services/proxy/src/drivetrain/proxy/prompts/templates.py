@@ -11,6 +11,7 @@ from drivetrain.proxy.prompts.encoding import Encoder
 from drivetrain.proxy.prompts.families import CALL_FORMS, PROBE_TOOL, BadModel, choose
 from drivetrain.proxy.prompts.folder import reads_images, stop_ids_of, tokenizer_of
 from drivetrain.proxy.prompts.plain import images_of, plain
+from drivetrain.proxy.prompts.writing import Writer
 
 MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 _BRIDGE_TOKENS = 64
@@ -36,7 +37,7 @@ class Template:
         """
         self.folder = folder
         self.tokenizer = tokenizer_of(folder)
-        self._encoder = Encoder(self.tokenizer)
+        self._encoder, self._writer = Encoder(self.tokenizer), Writer(self.tokenizer)
         self.renderer, self.splices = choose(self.tokenizer, renderer, tool_parser, self._written)
         self.stop_ids = stop_ids_of(folder, self.renderer)
         self.stop_texts = tuple(self.decode([token]) for token in self.stop_ids)
@@ -70,7 +71,7 @@ class Template:
             BadConversation: the template refuses the messages.
         """
         try:
-            return str(self._apply(self._plain(messages), tools, generation))
+            return self._writer.write(self._plain(messages), tools, generation=generation)
         except (TemplateError, ValueError, TypeError, KeyError) as error:
             raise BadConversation(f"the model's chat template refuses these messages: {error}") from error
 
@@ -139,17 +140,12 @@ class Template:
     def _tried(self, messages: list[Message]) -> str | None:
         """What the template writes, or None when it refuses."""
         try:
-            return str(self._apply(messages, [], True))
+            return self._writer.write(messages, [], generation=True)
         except (TemplateError, ValueError, TypeError, KeyError):
             return None
 
-    def _apply(self, messages: list[Message], tools: list[dict[str, Any]], generation: bool) -> Any:
-        return self.tokenizer.apply_chat_template(
-            messages, tools=tools or None, add_generation_prompt=generation, tokenize=False
-        )
-
     def _written(self, messages: list[Message], tools: list[dict[str, Any]]) -> list[int]:
-        return self.encode(self._apply(messages, tools, True))
+        return self.encode(self._writer.write(messages, tools, generation=True))
 
     def _marker_ids(self) -> dict[int, str]:
         """Markers that are one token of this tokenizer."""
