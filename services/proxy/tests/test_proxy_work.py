@@ -62,7 +62,7 @@ async def test_turn_200_takes_the_work_of_turn_2(
 ) -> None:
     engine.say_always(encode("Paris."))
     messages, spent = [], {}
-    async with start_proxy([engine.url], context_tokens=100_000) as proxy, httpx.AsyncClient() as http:
+    async with start_proxy([engine.url], context_tokens=100_000) as proxy, httpx.AsyncClient(timeout=60) as http:
         counting = Counting(proxy, monkeypatch)
         for turn in range(1, 201):
             messages.append({"role": "user", "content": f"Which capital is number {turn:03}?"})
