@@ -1,11 +1,13 @@
 """How fast the judge is with rules alone: turns a second of one replica and of two, the delay of a score, CPU by part.
 
 Judges and a NATS server with its store in a file run as processes of their own on this machine; the turns are those of
-the labelled set, with their conversations recorded. The figures go to `benchmarks/results/judge.json`.
+the labelled set, with their conversations recorded. What else runs here takes from them: the load at the start is among
+the figures. They go to `benchmarks/results/judge.json`.
 """
 
 import argparse
 import asyncio
+import os
 import shutil
 import sys
 from datetime import UTC, datetime
@@ -48,13 +50,13 @@ def main() -> None:
 
 async def measured(arguments: argparse.Namespace) -> dict[str, float]:
     """The figures; what was stored for them is removed."""
-    turns, folder = read([LABELS]), new_run_dir("bench-judge")
+    turns, folder, load = read([LABELS]), new_run_dir("bench-judge"), os.getloadavg()[0]
     try:
         rates = [await rate(folder / f"rate-{n}", turns, arguments.turns, n) for n in (1, 2)]
         seconds = await delays(folder / "delays", turns, arguments.delays, arguments.per_s)
     finally:
         shutil.rmtree(folder)
-    return figures(rates, seconds, await parts(turns, rounds=5))
+    return {**figures(rates, seconds, await parts(turns, rounds=5)), "load_average_at_start": load}
 
 
 def _arguments() -> argparse.Namespace:
