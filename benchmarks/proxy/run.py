@@ -30,6 +30,10 @@ from drivetrain.cli.models import prepare_model
 from drivetrain.cli.paths import new_run_dir
 
 RESULTS = Path(__file__).parent.parent / "results"
+NOTE = (
+    "The candidates, the engine, the load generator and whatever else the machine did shared its cores: compare the "
+    "candidates of one run, not runs."
+)
 
 
 def main() -> None:
@@ -90,6 +94,7 @@ def report(name: str, found: Mapping[str, float], command: str, at: datetime) ->
         "machine": machine(),
         "date": at.strftime("%Y-%m-%d"),
         "command": command,
+        "note": NOTE,
         "figures": {key: round(value, 3) for key, value in found.items()},
     }
 

@@ -178,7 +178,7 @@ def test_the_result_file_states_machine_date_and_command() -> None:
     found = report("proxy", {"a_ms": 1.23456}, "python -m benchmarks.proxy", datetime(2030, 1, 2, tzinfo=UTC))
     assert found["date"] == "2030-01-02"
     assert found["figures"] == {"a_ms": 1.235}
-    assert set(found) == {"benchmark", "machine", "date", "command", "figures"}
+    assert set(found) == {"benchmark", "machine", "date", "command", "note", "figures"}
 
 
 @pytest.mark.slow
