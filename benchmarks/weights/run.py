@@ -27,8 +27,9 @@ def main() -> None:
     """Measure every type at every learning rate, print the table, write the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.weights", description=__doc__)
     parser.add_argument("--learning-rates", type=float, nargs="+", default=LEARNING_RATES, metavar="RATE")
+    parser.add_argument("--layers", type=int, default=Shape().layers, help="fewer where memory is short")
     arguments = parser.parse_args()
-    measured, weights = [], initial(Shape())
+    measured, weights = [], initial(Shape(layers=arguments.layers))
     for learning_rate in arguments.learning_rates:
         before, after = neighbours(weights, learning_rate)
         for dtype in DTYPES:
