@@ -61,20 +61,24 @@ async def rate(folder: Path, turns: Sequence[Labelled], count: int, replicas: in
 
 
 async def delays(folder: Path, turns: Sequence[Labelled], count: int, per_s: float) -> list[float]:
-    """Seconds from each next state stored to its score stored, by the server's clock, at so many turns a second."""
+    """Seconds from each next state stored to its score stored, by the server's clock, at so many turns a second. The
+    first one finds out that the judge is there, and is not counted."""
     async with server(folder) as (bus, url, _):
         recorded, followed = _events(turns, count)
         await _publish(bus, recorded)
         with judges(url, folder, 1):
+            await bus.publish(followed[0])
+            while await _scored(bus) < 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
             began = time.monotonic()
-            for number, event in enumerate(followed):
+            for number, event in enumerate(followed[1:]):
                 await asyncio.sleep(max(0.0, began + number / per_s - time.monotonic()))
                 await bus.publish(event)
             while await _scored(bus) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         asked = await _stored_at(bus, "TURNS", "turn.followed.>")
         told = await _stored_at(bus, "SCORES", "turn.scored.>")
-    return [told[session] - asked[session] for session in asked]
+    return [told[session] - asked[session] for session in asked if session != followed[0].session]
 
 
 async def parts(turns: Sequence[Labelled], rounds: int) -> dict[str, float]:
