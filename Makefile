@@ -39,7 +39,7 @@ format: .venv/.ready ## rewrite to the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup $(if $(filter proxy,$(NAME)),.venv-peers/.ready) $(if $(filter exactness,$(NAME)),.cache/tokenizers/.ready) ## run a benchmark: make bench NAME=loop (or proxy, exactness, weights)
+bench: setup $(if $(filter proxy,$(NAME)),.venv-peers/.ready) $(if $(filter exactness,$(NAME)),.cache/tokenizers/.ready) ## run a benchmark: make bench NAME=loop (or proxy, exactness, judge, weights)
 	$(BIN)/python -m benchmarks.$(NAME) $(ARGS)
 
 clean: ## remove the virtual environments and caches
