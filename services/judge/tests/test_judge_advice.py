@@ -67,10 +67,7 @@ async def test_what_is_no_failure_or_an_unknown_one_gives_none(output: str, comm
 
 
 async def test_a_failure_that_was_looked_for_gives_none() -> None:
-    assert (
-        await hints("cat: a.txt: No such file or directory", asked="Is there a file a.txt?")
-        == ()
-    )
+    assert await hints("cat: a.txt: No such file or directory", asked="Is there a file a.txt?") == ()
 
 
 async def test_advice_that_a_tool_printed_is_refused_as_a_leak() -> None:
