@@ -192,31 +192,6 @@ async def test_stopping_in_the_middle_of_the_start_leaves_nothing(tmp_path: Path
     assert kinds(events, "top") == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent died")
-async def test_a_killed_supervisor_leaves_nothing_running(tmp_path: Path) -> None:
-    mark = tmp_path / "pid"
-    child = f"import os, pathlib, time; pathlib.Path({str(mark)!r}).write_text(str(os.getpid())); time.sleep(60)"
-    parent = f"""
-import asyncio, sys
-from pathlib import Path
-from drivetrain.cli.supervisor.child import Child
-from drivetrain.cli.supervisor.spec import ProcessSpec
-
-async def main():
-    spec = ProcessSpec("sleeper", (sys.executable, "-c", {child!r}), None)
-    child = await Child.start(spec, Path({str(tmp_path / "log")!r}))
-    await child.wait()
-
-asyncio.run(main())
-"""
-    supervisor = await asyncio.create_subprocess_exec(sys.executable, "-c", parent)
-    await until(lambda: mark.exists() and bool(mark.read_text()))
-    pid = int(mark.read_text())
-    supervisor.kill()
-    await supervisor.wait()
-    await until(lambda: not alive(pid))
-
-
 async def test_the_spec_adds_to_the_environment(tmp_path: Path) -> None:
     spec = python(
         "worker", "print('colour', os.environ['COLOUR'], 'path' if os.environ['PATH'] else '')\n" + SERVE, tmp_path

@@ -2,23 +2,12 @@
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
-import sys
 from pathlib import Path
 
 from drivetrain.cli.supervisor.logs import tail
 from drivetrain.cli.supervisor.spec import ProcessSpec
-
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-_PR_SET_PDEATHSIG = 1
-
-
-def _end_with_parent() -> None:
-    """Runs in the child: SIGTERM to it when we die, also by SIGKILL, which lets us stop nobody (prctl(2))."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Child:
@@ -46,7 +35,6 @@ class Child:
                 stderr=asyncio.subprocess.STDOUT,
                 env={**os.environ, **spec.env},
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
             )
         return cls(process, log, begin)
 
