@@ -23,10 +23,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.loop.run import machine
 from benchmarks.trainer.sessions import Shape, items
-from drivetrain.trainer.model import read_trees
-from drivetrain.trainer.packing import packs_of
-from drivetrain.trainer.scoring import Scorer
-from drivetrain.trainer.tree import Item, tree_of
+from drivetrain.trainer.model.policy import read_trees
+from drivetrain.trainer.model.scoring import Scorer
+from drivetrain.trainer.tree.packing import packs_of
+from drivetrain.trainer.tree.tree import Item, tree_of
 
 TARGET = Path(__file__).parents[1] / "results" / "trainer.json"
 SHAPES = {"1turn": Shape(8, 1), "8turn": Shape(2, 8), "20turn": Shape(1, 20), "32turn": Shape(1, 32)}

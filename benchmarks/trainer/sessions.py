@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from drivetrain.trainer.tree import Item
+from drivetrain.trainer.tree.tree import Item
 
 
 @dataclass(frozen=True)

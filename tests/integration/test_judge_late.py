@@ -16,13 +16,13 @@ from drivetrain.common.settings import BusSettings
 from drivetrain.judge import joins
 from drivetrain.judge.app import rules, serve
 from drivetrain.judge.settings import JudgeSettings
-from drivetrain.trainer.batches import BatchRules, samples_of
-from drivetrain.trainer.collecting import Turns
-from drivetrain.trainer.inbox import Inbox, Memory
-from drivetrain.trainer.intake import scores_consumer
-from drivetrain.trainer.position import Position
-from drivetrain.trainer.samples import Reason, Sample
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.batches.batches import BatchRules, samples_of
+from drivetrain.trainer.batches.collecting import Turns
+from drivetrain.trainer.batches.inbox import Inbox, Memory
+from drivetrain.trainer.batches.intake import scores_consumer
+from drivetrain.trainer.batches.position import Position
+from drivetrain.trainer.samples.samples import Reason, Sample
+from drivetrain.trainer.settings.settings import TrainerSettings
 from tests import judge_world as world
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from drivetrain.trainer.batches import Batches, BatchRules, Drop, Unit, samples_of, unit_of
-from drivetrain.trainer.samples import Reason, Sample
+from drivetrain.trainer.batches.batches import Batches, BatchRules, Drop, Unit, samples_of, unit_of
+from drivetrain.trainer.samples.samples import Reason, Sample
 
 RULES = BatchRules(size=3, min_size=2, max_wait_s=10.0, max_staleness=2)
 

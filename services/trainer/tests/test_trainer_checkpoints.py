@@ -8,13 +8,13 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from drivetrain.common.store import BadCheckpoint, CheckpointStore, NoSpace, Probe
-from drivetrain.trainer import tensors as module
-from drivetrain.trainer.checkpoints import Checkpoints, TrainerState
-from drivetrain.trainer.lineage import Lineage
-from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, load_policy
-from drivetrain.trainer.plan import Entry, Plan
-from drivetrain.trainer.position import Position
-from drivetrain.trainer.scoring import sequence_logprobs
+from drivetrain.trainer.batches.position import Position
+from drivetrain.trainer.checkpoints import tensors as module
+from drivetrain.trainer.checkpoints.checkpoints import Checkpoints, TrainerState
+from drivetrain.trainer.checkpoints.plan import Entry, Plan
+from drivetrain.trainer.lineage.lineage import Lineage
+from drivetrain.trainer.model.policy import BadModel, CausalPolicy, Lora, load_policy
+from drivetrain.trainer.model.scoring import sequence_logprobs
 
 PROBE = [3, 4, 5, 6, 7]
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from drivetrain.trainer.advantages import METHODS, Weights
-from drivetrain.trainer.learner import Learner, Recipe
+from drivetrain.trainer.learning.learner import Learner, Recipe
 from drivetrain.trainer.losses import none, objective
-from drivetrain.trainer.model import load_policy
-from drivetrain.trainer.samples import Sample
+from drivetrain.trainer.model.policy import load_policy
+from drivetrain.trainer.samples.samples import Sample
 
 BAD, GOOD, FAR = (3, 10, 99, 30), (3, 10, 21, 30), (3, 200, 150, 7)
 BASE = Sample("s", "a", 1, (3, 10, 20, 30), (40, 50, 60), (-1.0,) * 3, (0,) * 3, 0.8, -1.0)

@@ -3,8 +3,8 @@
 import pytest
 
 from drivetrain.common.events import WeightsCandidate, WeightsHeld, WeightsPromoted, WeightsRolledback
-from drivetrain.trainer.fates import Unfollowable, follow
-from drivetrain.trainer.lineage import Lineage
+from drivetrain.trainer.lineage.fates import Unfollowable, follow
+from drivetrain.trainer.lineage.lineage import Lineage
 
 TWO = Lineage().grow(1, 0, 1).grow(2, 1, 2)
 

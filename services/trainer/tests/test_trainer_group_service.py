@@ -15,8 +15,8 @@ from drivetrain.common.settings import resolve
 from drivetrain.common.store import CheckpointStore
 from drivetrain.common.tokens import pack_ids, pack_logprobs
 from drivetrain.trainer.app import build_model, serve
-from drivetrain.trainer.model import load_tokenizer
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.model.policy import load_tokenizer
+from drivetrain.trainer.settings.settings import TrainerSettings
 from drivetrain.trainer.training import Trainer
 
 
@@ -91,7 +91,7 @@ class Arena:
 
 @pytest.fixture
 def arena(model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arena:
-    for poll in ("drivetrain.trainer.intake.POLL_S", "drivetrain.common.bus.handling.POLL_S"):
+    for poll in ("drivetrain.trainer.batches.intake.POLL_S", "drivetrain.common.bus.handling.POLL_S"):
         monkeypatch.setattr(poll, 0.02)
     return Arena(model_folder, tmp_path / "store")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from drivetrain.trainer.hints import NoTeacher, NotSpliced, splice, template_tail
+from drivetrain.trainer.samples.hints import NoTeacher, NotSpliced, splice, template_tail
 
 WORDING = "\n\n{hint}"
 

@@ -16,17 +16,17 @@ from drivetrain.common.events import Sampling, Span, TurnRecorded, TurnScored
 from drivetrain.common.settings import BusSettings
 from drivetrain.common.store import CheckpointStore
 from drivetrain.common.tokens import pack_ids, pack_logprobs
-from drivetrain.trainer.checkpoints import Checkpoints
+from drivetrain.trainer.checkpoints.checkpoints import Checkpoints
 from tests.servers import wait_until
 
 POLICY = "killed"
 TURNS = [f"t{n}" for n in range(8)]
 PROCESS = """
 import asyncio, sys, time
-import drivetrain.trainer.intake as intake
+import drivetrain.trainer.batches.intake as intake
 from drivetrain.trainer.__main__ import main
-from drivetrain.trainer.inbox import Inbox
-from drivetrain.trainer.learner import Learner
+from drivetrain.trainer.batches.inbox import Inbox
+from drivetrain.trainer.learning.learner import Learner
 
 async def never(*arguments):
     await asyncio.sleep(600)

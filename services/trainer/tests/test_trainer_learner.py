@@ -11,13 +11,13 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from drivetrain.trainer.advantages import METHODS, Weights
-from drivetrain.trainer.learner import Interrupted, Learner, Recipe
+from drivetrain.trainer.learning.learner import Interrupted, Learner, Recipe
 from drivetrain.trainer.losses import objective
-from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, load_policy, load_tokenizer
-from drivetrain.trainer.packing import packs_of
-from drivetrain.trainer.samples import Sample
-from drivetrain.trainer.scoring import Wanted
-from drivetrain.trainer.tree import Item, tree_of
+from drivetrain.trainer.model.policy import BadModel, CausalPolicy, Lora, load_policy, load_tokenizer
+from drivetrain.trainer.model.scoring import Wanted
+from drivetrain.trainer.samples.samples import Sample
+from drivetrain.trainer.tree.packing import packs_of
+from drivetrain.trainer.tree.tree import Item, tree_of
 
 RECIPE = Recipe(
     method=METHODS["combine"],

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.trainer.lineage import Lineage
+from drivetrain.trainer.lineage.lineage import Lineage
 
 
 def grown(*versions: int) -> Lineage:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.trainer.position import Position
+from drivetrain.trainer.batches.position import Position
 
 
 def test_the_floor_rises_when_the_gap_closes() -> None:

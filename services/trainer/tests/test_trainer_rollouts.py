@@ -7,9 +7,9 @@ import pytest
 
 from drivetrain.common.events import RolloutRef, RolloutScored
 from drivetrain.trainer.advantages import METHODS, GroupRules
-from drivetrain.trainer.batches import Drop, Unit
-from drivetrain.trainer.rollouts import Comparison, Groups, Member, outcome_of
-from drivetrain.trainer.samples import Reason, Sample
+from drivetrain.trainer.batches.batches import Drop, Unit
+from drivetrain.trainer.batches.rollouts import Comparison, Groups, Member, outcome_of
+from drivetrain.trainer.samples.samples import Reason, Sample
 
 SAMPLE = Sample("s", "t", 0, (1,), (2,), (-1.0,), (0,), 1.0, 0.0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from drivetrain.common.events import Sampling, Span, TurnRecorded, TurnScored
 from drivetrain.common.tokens import pack_ids, pack_logprobs
-from drivetrain.trainer.samples import Reason, Unusable, make_sample
+from drivetrain.trainer.samples.samples import Reason, Unusable, make_sample
 
 
 def recorded(turn: str = "b", **changes: Any) -> TurnRecorded:

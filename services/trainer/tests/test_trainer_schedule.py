@@ -1,7 +1,7 @@
 import pytest
 
-from drivetrain.trainer.schedule import learning_rate
-from drivetrain.trainer.settings import OptimizerSettings
+from drivetrain.trainer.learning.schedule import learning_rate
+from drivetrain.trainer.settings.settings import OptimizerSettings
 
 
 def test_without_settling_the_rate_stays() -> None:

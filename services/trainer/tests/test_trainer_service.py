@@ -27,12 +27,12 @@ from drivetrain.common.settings import resolve
 from drivetrain.common.store import CheckpointStore
 from drivetrain.common.tokens import pack_ids, pack_logprobs
 from drivetrain.trainer.app import build_model, serve
-from drivetrain.trainer.intake import scores_consumer
-from drivetrain.trainer.learner import Learner, Step
-from drivetrain.trainer.model import load_tokenizer
-from drivetrain.trainer.plan import Entry, Plan
-from drivetrain.trainer.samples import Sample
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.batches.intake import scores_consumer
+from drivetrain.trainer.checkpoints.plan import Entry, Plan
+from drivetrain.trainer.learning.learner import Learner, Step
+from drivetrain.trainer.model.policy import load_tokenizer
+from drivetrain.trainer.samples.samples import Sample
+from drivetrain.trainer.settings.settings import TrainerSettings
 from drivetrain.trainer.telemetry import Meters
 from drivetrain.trainer.training import Trainer
 
@@ -113,7 +113,7 @@ class World:
 
 @pytest.fixture
 def world(model_folder: Path, tmp_path: Path, meters: Meters, monkeypatch: pytest.MonkeyPatch) -> World:
-    for poll in ("drivetrain.trainer.intake.POLL_S", "drivetrain.common.bus.handling.POLL_S"):
+    for poll in ("drivetrain.trainer.batches.intake.POLL_S", "drivetrain.common.bus.handling.POLL_S"):
         monkeypatch.setattr(poll, 0.02)
     return World(model_folder, tmp_path / "store", meters)
 
@@ -221,7 +221,7 @@ async def test_a_turn_whose_parent_expired_is_dropped_after_bounded_retries(
     async def quick(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("drivetrain.trainer.scores.asyncio", type("A", (), {"sleep": staticmethod(quick)}))
+    monkeypatch.setattr("drivetrain.trainer.samples.scores.asyncio", type("A", (), {"sleep": staticmethod(quick)}))
     before = dropped("missing")
     async with world.trainer():
         await world.say("a", recorded={"parent": "gone"})
@@ -238,7 +238,7 @@ async def test_a_redelivery_after_a_crash_before_the_ack_is_not_trained_twice(
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr("drivetrain.trainer.inbox.Inbox.finish", crash)
+        patch.setattr("drivetrain.trainer.batches.inbox.Inbox.finish", crash)
         patch.setattr("drivetrain.common.lifecycle.DRAIN_S", 0.05)
         async with world.trainer():
             await world.say("a")
@@ -272,7 +272,7 @@ async def test_a_crash_before_the_checkpoint_trains_the_batch_again(
         raise KeyError("a bug")
 
     with monkeypatch.context() as patch:
-        patch.setattr("drivetrain.trainer.checkpoints.Checkpoints.save", crash)
+        patch.setattr("drivetrain.trainer.checkpoints.checkpoints.Checkpoints.save", crash)
         await world.say("a")
         await world.say("b")
         with pytest.raises(ExceptionGroup):

@@ -5,9 +5,9 @@ import torch
 
 from drivetrain.common.settings import BadSettings, resolve
 from drivetrain.trainer.app import base_name, compute_dtype
+from drivetrain.trainer.learning.recipe import build_recipe
 from drivetrain.trainer.losses import Clip
-from drivetrain.trainer.recipe import build_recipe
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.settings.settings import TrainerSettings
 
 NEEDED = ["--policy", "demo", "--model", "m", "--store", "s"]
 

@@ -12,10 +12,10 @@ from transformers import AutoModelForCausalLM
 
 from drivetrain.common.settings import resolve
 from drivetrain.trainer.app import build_model, build_optimizer
-from drivetrain.trainer.learner import Learner
-from drivetrain.trainer.recipe import build_recipe
-from drivetrain.trainer.samples import Sample
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.learning.learner import Learner
+from drivetrain.trainer.learning.recipe import build_recipe
+from drivetrain.trainer.samples.samples import Sample
+from drivetrain.trainer.settings.settings import TrainerSettings
 
 DEMO = [
     *["--policy", "demo", "--store", "s", "--method", "combine", "--hint.teacher", "base"],

@@ -5,8 +5,8 @@ from itertools import takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.trainer.packing import lines_of, packs_of
-from drivetrain.trainer.tree import Block, Item, Response, tree_of
+from drivetrain.trainer.tree.packing import lines_of, packs_of
+from drivetrain.trainer.tree.tree import Block, Item, Response, tree_of
 
 ITEMS = st.lists(
     st.builds(

@@ -30,13 +30,13 @@ from transformers import (
     SmolLM3ForCausalLM,
 )
 
-from drivetrain.trainer import answers
-from drivetrain.trainer.attention import Layout, by_block, tree_attention
-from drivetrain.trainer.masks import explicit, mask_mod
-from drivetrain.trainer.model import read_trees
-from drivetrain.trainer.packing import packs_of
-from drivetrain.trainer.scoring import Scorer
-from drivetrain.trainer.tree import Item, Tree, tree_of
+from drivetrain.trainer.model import answers
+from drivetrain.trainer.model.policy import read_trees
+from drivetrain.trainer.model.scoring import Scorer
+from drivetrain.trainer.tree.attention import Layout, by_block, tree_attention
+from drivetrain.trainer.tree.masks import explicit, mask_mod
+from drivetrain.trainer.tree.packing import packs_of
+from drivetrain.trainer.tree.tree import Item, Tree, tree_of
 
 SIZES: dict[str, Any] = {
     "vocab_size": 12, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,

@@ -3,7 +3,7 @@
 from drivetrain.common.lifecycle import Lifecycle, run
 from drivetrain.common.settings import load
 from drivetrain.trainer.app import start
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.settings.settings import TrainerSettings
 
 
 def main() -> None:

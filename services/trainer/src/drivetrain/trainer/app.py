@@ -13,21 +13,28 @@ from drivetrain.common.errors import CannotStart
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.store import BadCheckpoint, CheckpointStore
 from drivetrain.trainer.advantages import METHODS
-from drivetrain.trainer.batches import BatchRules
-from drivetrain.trainer.checkpoints import Checkpoints
-from drivetrain.trainer.collecting import Collector, Turns
-from drivetrain.trainer.collecting_rollouts import Rollouts
-from drivetrain.trainer.hints import Tokenizer
-from drivetrain.trainer.inbox import Inbox, Memory
-from drivetrain.trainer.intake import intake
-from drivetrain.trainer.learner import Learner
-from drivetrain.trainer.learning_settings import GroupSettings, HintSettings
-from drivetrain.trainer.lineage import Lineage
-from drivetrain.trainer.model import BadModel, CausalPolicy, Lora, bfloat16_is_native, load_policy, load_tokenizer
-from drivetrain.trainer.recipe import base_teacher, build_comparison, build_recipe
-from drivetrain.trainer.schedule import learning_rate
-from drivetrain.trainer.scores import Limits, Scores
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.batches.batches import BatchRules
+from drivetrain.trainer.batches.collecting import Collector, Turns
+from drivetrain.trainer.batches.collecting_rollouts import Rollouts
+from drivetrain.trainer.batches.inbox import Inbox, Memory
+from drivetrain.trainer.batches.intake import intake
+from drivetrain.trainer.checkpoints.checkpoints import Checkpoints
+from drivetrain.trainer.learning.learner import Learner
+from drivetrain.trainer.learning.recipe import base_teacher, build_comparison, build_recipe
+from drivetrain.trainer.learning.schedule import learning_rate
+from drivetrain.trainer.lineage.lineage import Lineage
+from drivetrain.trainer.model.policy import (
+    BadModel,
+    CausalPolicy,
+    Lora,
+    bfloat16_is_native,
+    load_policy,
+    load_tokenizer,
+)
+from drivetrain.trainer.samples.hints import Tokenizer
+from drivetrain.trainer.samples.scores import Limits, Scores
+from drivetrain.trainer.settings.learning import GroupSettings, HintSettings
+from drivetrain.trainer.settings.settings import TrainerSettings
 from drivetrain.trainer.telemetry import Meters
 from drivetrain.trainer.training import Pace, Studio, Trainer
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from drivetrain.common.telemetry.metrics import Metrics
-from drivetrain.trainer.samples import Reason
+from drivetrain.trainer.samples.samples import Reason
 
 STEP_SECONDS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 

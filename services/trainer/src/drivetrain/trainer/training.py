@@ -13,14 +13,14 @@ from drivetrain.common.events import WeightsCandidate
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.store import Manifest, Probe
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.trainer.batches import Unit, samples_of
-from drivetrain.trainer.checkpoints import Checkpoints, TrainerState
-from drivetrain.trainer.fates import Unfollowable, follow
-from drivetrain.trainer.inbox import Inbox
-from drivetrain.trainer.learner import Interrupted, Learner, Step
-from drivetrain.trainer.lineage import Lineage
-from drivetrain.trainer.model import CausalPolicy
-from drivetrain.trainer.samples import Reason, Sample
+from drivetrain.trainer.batches.batches import Unit, samples_of
+from drivetrain.trainer.batches.inbox import Inbox
+from drivetrain.trainer.checkpoints.checkpoints import Checkpoints, TrainerState
+from drivetrain.trainer.learning.learner import Interrupted, Learner, Step
+from drivetrain.trainer.lineage.fates import Unfollowable, follow
+from drivetrain.trainer.lineage.lineage import Lineage
+from drivetrain.trainer.model.policy import CausalPolicy
+from drivetrain.trainer.samples.samples import Reason, Sample
 from drivetrain.trainer.telemetry import Meters
 
 log = get_logger("trainer")

@@ -8,7 +8,7 @@ a line in another pack is computed again there. Each item is in one pack, so its
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drivetrain.trainer.tree import Item, in_order, shared
+from drivetrain.trainer.tree.tree import Item, in_order, shared
 
 
 @dataclass(frozen=True)

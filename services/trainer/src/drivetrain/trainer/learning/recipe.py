@@ -1,11 +1,11 @@
 """From settings to the learning rule."""
 
 from drivetrain.trainer.advantages import METHODS, GroupRules, Weights
-from drivetrain.trainer.learner import Recipe
-from drivetrain.trainer.learning_settings import GroupSettings, ReinforceSettings, SftSettings
+from drivetrain.trainer.batches.rollouts import Comparison
+from drivetrain.trainer.learning.learner import Recipe
 from drivetrain.trainer.losses import ANCHORS, Objective, correction, objective
-from drivetrain.trainer.rollouts import Comparison
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.settings.learning import GroupSettings, ReinforceSettings, SftSettings
+from drivetrain.trainer.settings.settings import TrainerSettings
 
 LOSS_OPTIONS = {"clip_low": "low", "clip_high": "high", "dual_clip": "dual", "cap": "cap"}
 """An option's name in the settings, and in the loss."""

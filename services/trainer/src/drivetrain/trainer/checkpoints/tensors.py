@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from drivetrain.common.store import BadCheckpoint
-from drivetrain.trainer.model import CausalPolicy
+from drivetrain.trainer.model.policy import CausalPolicy
 
 RANDOM = "random_state"
 SHARD = "2GB"

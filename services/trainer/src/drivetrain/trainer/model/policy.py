@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.trainer.attention import NAME
-from drivetrain.trainer.scoring import Scorer, sequence_logprobs
-from drivetrain.trainer.tree import Item, tree_of
+from drivetrain.trainer.model.scoring import Scorer, sequence_logprobs
+from drivetrain.trainer.tree.attention import NAME
+from drivetrain.trainer.tree.tree import Item, tree_of
 
 HEAD_TOLERANCE = 0.1
 TREE_TOLERANCE = 0.02

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from drivetrain.common.bus import Bus, Delivery
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.trainer.batches import Batches, BatchRules, Drop, Staleness, Unit
-from drivetrain.trainer.collecting import Collector, Foreign
-from drivetrain.trainer.plan import Entry, Plan
-from drivetrain.trainer.position import Position
-from drivetrain.trainer.samples import Reason, Unusable
+from drivetrain.trainer.batches.batches import Batches, BatchRules, Drop, Staleness, Unit
+from drivetrain.trainer.batches.collecting import Collector, Foreign
+from drivetrain.trainer.batches.position import Position
+from drivetrain.trainer.checkpoints.plan import Entry, Plan
+from drivetrain.trainer.samples.samples import Reason, Unusable
 
 log = get_logger("trainer")
 

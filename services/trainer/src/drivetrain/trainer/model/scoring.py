@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drivetrain.trainer.answers import Questions, answers
-from drivetrain.trainer.attention import NAME, Layout
-from drivetrain.trainer.tree import Tree
+from drivetrain.trainer.model.answers import Questions, answers
+from drivetrain.trainer.tree.attention import NAME, Layout
+from drivetrain.trainer.tree.tree import Tree
 
 GPU_BLOCK = 128
 """FlexAttention's block: a length that is a multiple of it is compiled once."""

@@ -9,8 +9,8 @@ import torch
 from drivetrain.common.events import RolloutScored
 from drivetrain.trainer.advantages import GroupRules, Method
 from drivetrain.trainer.advantages.groups import grpo_step, is_constant
-from drivetrain.trainer.batches import Drop, Unit
-from drivetrain.trainer.samples import Reason, Sample
+from drivetrain.trainer.batches.batches import Drop, Unit
+from drivetrain.trainer.samples.samples import Reason, Sample
 
 NOT_THE_POLICYS_FAULT = ("infrastructure", "cancelled")
 

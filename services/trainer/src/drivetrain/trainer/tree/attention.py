@@ -15,8 +15,8 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from drivetrain.trainer.masks import block_mask, mask_mod
-from drivetrain.trainer.tree import Block, Tree
+from drivetrain.trainer.tree.masks import block_mask, mask_mod
+from drivetrain.trainer.tree.tree import Block, Tree
 
 NAME = "drivetrain_tree"
 UNSUPPORTED = ("softcap", "s_aux", "position_bias")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from drivetrain.trainer.samples import Reason, Sample
+from drivetrain.trainer.samples.samples import Reason, Sample
 
 Staleness = Callable[[Sample], int | None]
 """Optimiser steps between a sample's oldest token and the weights; None: sampled off the lineage."""

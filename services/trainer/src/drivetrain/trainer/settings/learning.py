@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from drivetrain.common.settings import Section
-from drivetrain.trainer.names import foreign
+from drivetrain.trainer.settings.names import foreign
 
 
 class Named(Section):

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from drivetrain.trainer.advantages.hybrid import closest_hint
-from drivetrain.trainer.packing import packs_of
-from drivetrain.trainer.samples import Sample
-from drivetrain.trainer.scoring import Opinion, Scorer, Wanted
-from drivetrain.trainer.tree import Item, tree_of
+from drivetrain.trainer.model.scoring import Opinion, Scorer, Wanted
+from drivetrain.trainer.samples.samples import Sample
+from drivetrain.trainer.tree.packing import packs_of
+from drivetrain.trainer.tree.tree import Item, tree_of
 
 
 class Policy(Protocol):

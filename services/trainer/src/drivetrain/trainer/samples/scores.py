@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from drivetrain.common.bus import Bus
 from drivetrain.common.events import RolloutScored, TurnRecorded, TurnScored, shard_of
 from drivetrain.trainer.advantages import Method
-from drivetrain.trainer.hints import NoTeacher, NotSpliced, Tokenizer, splice
-from drivetrain.trainer.samples import Reason, Sample, Unusable, make_sample, sample_of
+from drivetrain.trainer.samples.hints import NoTeacher, NotSpliced, Tokenizer, splice
+from drivetrain.trainer.samples.samples import Reason, Sample, Unusable, make_sample, sample_of
 
 OUTCOME = "outcome"
 """The source of a vote that only repeats the rollout's outcome."""

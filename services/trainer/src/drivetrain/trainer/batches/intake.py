@@ -7,8 +7,8 @@ from drivetrain.common.events import NewerVersion
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.trainer.advantages import METHODS
-from drivetrain.trainer.inbox import Inbox
-from drivetrain.trainer.settings import TrainerSettings
+from drivetrain.trainer.batches.inbox import Inbox
+from drivetrain.trainer.settings.settings import TrainerSettings
 
 ACK_WAIT_S = 30.0
 POLL_S = 1.0

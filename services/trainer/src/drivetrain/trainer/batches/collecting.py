@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from drivetrain.common.events import Event, TurnScored
-from drivetrain.trainer.batches import Drop, Unit, unit_of
-from drivetrain.trainer.scores import Scores
+from drivetrain.trainer.batches.batches import Drop, Unit, unit_of
+from drivetrain.trainer.samples.scores import Scores
 
 
 class Foreign(ValueError):

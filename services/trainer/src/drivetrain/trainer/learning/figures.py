@@ -10,7 +10,7 @@ import torch
 
 from drivetrain.trainer.losses import TokenLosses, Tokens
 from drivetrain.trainer.losses.anchor import k3
-from drivetrain.trainer.samples import Sample
+from drivetrain.trainer.samples.samples import Sample
 
 
 @dataclass

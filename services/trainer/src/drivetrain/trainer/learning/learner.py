@@ -9,14 +9,14 @@ from torch import Tensor
 
 from drivetrain.trainer.advantages import Method, Signals, Weights
 from drivetrain.trainer.advantages.hybrid import candidate_advantages
-from drivetrain.trainer.figures import Sums, figures, observe, timed
+from drivetrain.trainer.learning.figures import Sums, figures, observe, timed
+from drivetrain.trainer.learning.views import Policy, Views, items_of
 from drivetrain.trainer.losses import Objective, Tokens, token_losses, trainable
 from drivetrain.trainer.losses.distill import candidate_loss, reverse_kl
-from drivetrain.trainer.packing import packs_of
-from drivetrain.trainer.samples import Sample
-from drivetrain.trainer.scoring import Opinion, Wanted
-from drivetrain.trainer.tree import tree_of
-from drivetrain.trainer.views import Policy, Views, items_of
+from drivetrain.trainer.model.scoring import Opinion, Wanted
+from drivetrain.trainer.samples.samples import Sample
+from drivetrain.trainer.tree.packing import packs_of
+from drivetrain.trainer.tree.tree import tree_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from drivetrain.trainer.tree import Block, Tree
+from drivetrain.trainer.tree.tree import Block, Tree
 
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from drivetrain.common.events import Event, RolloutScored
-from drivetrain.trainer.batches import Drop, Unit
-from drivetrain.trainer.collecting import Foreign
-from drivetrain.trainer.rollouts import Comparison, Groups, Member, outcome_of
-from drivetrain.trainer.samples import Reason, Unusable
-from drivetrain.trainer.scores import Scores
+from drivetrain.trainer.batches.batches import Drop, Unit
+from drivetrain.trainer.batches.collecting import Foreign
+from drivetrain.trainer.batches.rollouts import Comparison, Groups, Member, outcome_of
+from drivetrain.trainer.samples.samples import Reason, Unusable
+from drivetrain.trainer.samples.scores import Scores
 
 
 class Rollouts:

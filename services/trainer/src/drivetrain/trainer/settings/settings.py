@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from drivetrain.common.settings import Section, Settings
 from drivetrain.trainer.advantages import METHODS
-from drivetrain.trainer.learning_settings import (
+from drivetrain.trainer.settings.learning import (
     CombineSettings,
     CorrectionSettings,
     DistilSettings,
@@ -18,7 +18,7 @@ from drivetrain.trainer.learning_settings import (
     ReinforceSettings,
     SftSettings,
 )
-from drivetrain.trainer.names import foreign
+from drivetrain.trainer.settings.names import foreign
 
 
 class BatchSettings(Section):

@@ -15,11 +15,17 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from drivetrain.common.store import BadCheckpoint, CheckpointStore, Manifest, Probe, file_entry
-from drivetrain.trainer.lineage import Lineage
-from drivetrain.trainer.model import CausalPolicy
-from drivetrain.trainer.plan import Plan
-from drivetrain.trainer.position import Interval, Position
-from drivetrain.trainer.tensors import bytes_of, load_optimizer, load_tensors, optimizer_tensors, save_shards
+from drivetrain.trainer.batches.position import Interval, Position
+from drivetrain.trainer.checkpoints.plan import Plan
+from drivetrain.trainer.checkpoints.tensors import (
+    bytes_of,
+    load_optimizer,
+    load_tensors,
+    optimizer_tensors,
+    save_shards,
+)
+from drivetrain.trainer.lineage.lineage import Lineage
+from drivetrain.trainer.model.policy import CausalPolicy
 
 OPTIMIZER, TRAINABLE, STATE = "trainer/optimizer.safetensors", "trainer/trainable.safetensors", "trainer/state.json"
 

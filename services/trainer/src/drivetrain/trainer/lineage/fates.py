@@ -1,7 +1,7 @@
 """What becomes of a version, from the weights service's events to the lineage."""
 
 from drivetrain.common.events import Event, WeightsHeld, WeightsPromoted, WeightsRolledback
-from drivetrain.trainer.lineage import Lineage
+from drivetrain.trainer.lineage.lineage import Lineage
 
 
 class Unfollowable(ValueError):

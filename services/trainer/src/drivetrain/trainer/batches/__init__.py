@@ -1,0 +1,1 @@
+"""From the stream of scores to batches, and which messages are settled."""

@@ -1,0 +1,1 @@
+"""What is stored of training, and how it is loaded again."""

@@ -1,0 +1,1 @@
+"""One optimiser step from a batch of samples."""

@@ -1,0 +1,1 @@
+"""The chain of versions, and what became of each."""

@@ -1,0 +1,1 @@
+"""The model in training: loading it, and log-probabilities from it."""

@@ -1,0 +1,1 @@
+"""Token trees: what sequences share is computed once."""
