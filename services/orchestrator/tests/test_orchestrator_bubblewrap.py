@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.tasks import parse_task
 from drivetrain.orchestrator.app import confinement, fresh
 from drivetrain.orchestrator.backends.base import BackendError, Command, Exit
 from drivetrain.orchestrator.backends.bubblewrap import Bubblewrap, find_program, readable_for
 from drivetrain.orchestrator.backends.process import MARK, ProcessBackend, ProcessLease
-from drivetrain.orchestrator.harnesses import built_in_folder, load_harnesses
 from drivetrain.orchestrator.rollouts import Ending
 from drivetrain.orchestrator.runner import Plan, Runner
 
@@ -164,7 +164,7 @@ async def test_a_task_with_harbors_paths_is_run_and_graded(backend: ProcessBacke
     verify = {"command": "bash /tests/test.sh", "files": {"test.sh": check}, "reward": "file"}
     task = parse_task({"name": "t", "instruction": "/app/made", "command": command, "verify": verify})
     values = dict.fromkeys(("proxy_url", "key", "model", "instruction"), "x") | {"command": command}
-    plan = Plan("t", task, load_harnesses([built_in_folder()])["command"], values, 20.0)
+    plan = Plan("t", task, load_harnesses()["command"], values, 20.0)
     ended = await Runner(backend, fresh(tmp_path / "staging")).run(plan, lambda state: None)
     assert ended == Ending("failure", 0.0, "", {"reward": 0.5})
 

@@ -5,11 +5,11 @@ import pytest
 from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.events import RolloutRef, RolloutRequested
 from drivetrain.common.events.rollouts import VerifierFault
+from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.identity import ROLLOUT_TENANT, RolloutKey, rollout_session, verify_rollout_key
 from drivetrain.common.tasks import Verify
 from drivetrain.orchestrator.backends.base import Exit
 from drivetrain.orchestrator.grading import MAX_REWARD_BYTES, Verdict, crash, ending, verdict
-from drivetrain.orchestrator.harnesses import built_in_folder, load_harnesses
 from drivetrain.orchestrator.requests import Planner
 from drivetrain.orchestrator.rollouts import (
     Ending,
@@ -23,7 +23,7 @@ from drivetrain.orchestrator.rollouts import (
 SECRET = b"0123456789abcdef"
 REF = RolloutRef(run="r", group="g", rollout="o", group_size=4)
 ROLLOUT = Rollout(REF, "p", "s", since=100.0)
-HARNESSES = load_harnesses([built_in_folder()])
+HARNESSES = load_harnesses()
 STATUS = Verify(command="true")
 REWARD = Verify(command="true", reward="file")
 
@@ -181,7 +181,7 @@ def test_the_shorter_timeout_applies() -> None:
 
 
 def test_an_unknown_harness_is_named_with_the_known_ones() -> None:
-    with pytest.raises(BadDeclaration, match="'nano' is unknown: use one of command, mini-swe-agent"):
+    with pytest.raises(BadDeclaration, match="'nano' is unknown: use one of aider, .*command, .*pi, "):
         Planner("http://proxy", SECRET, HARNESSES).plan(request(harness="nano", command=None), now=0.0)
 
 

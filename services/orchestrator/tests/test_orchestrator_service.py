@@ -20,10 +20,10 @@ from drivetrain.common.events import (
     RolloutStarted,
     Signal,
 )
+from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.identity import rollout_session, verify_rollout_key
 from drivetrain.orchestrator.app import FolderInUse, claimed, fresh
 from drivetrain.orchestrator.backends.process import ProcessBackend
-from drivetrain.orchestrator.harnesses import built_in_folder, load_harnesses
 from drivetrain.orchestrator.orchestrator import Orchestrator
 from drivetrain.orchestrator.reports import RECOVERY, Reporter
 from drivetrain.orchestrator.requests import Planner
@@ -41,7 +41,7 @@ class Service:
 
     def __init__(self, bus: MemoryBus, folder: Path, concurrency: int = 2) -> None:
         self.bus, self.folder = bus, folder
-        planner = Planner("http://proxy:1", SECRET, load_harnesses([built_in_folder()]))
+        planner = Planner("http://proxy:1", SECRET, load_harnesses())
         runner = Runner(ProcessBackend(folder / "leases", grace_s=0.3), fresh(folder / "staging"))
         self.orchestrator = Orchestrator(bus, planner, runner, concurrency, time.time)
 
@@ -235,7 +235,7 @@ async def test_a_harness_that_is_not_installed_is_a_crash_that_says_what_to_do(s
     await service.request(None, harness="mini-swe-agent")
     done = await service.finished()
     assert (done.reason, done.outcome) == ("harness_crash", None)
-    assert done.detail.startswith("mini was not found in /usr/local/bin:/usr/bin:/bin: pip install mini-swe-agent")
+    assert done.detail.startswith("mini was not found in /usr/local/bin:/usr/bin:/bin: install mini-swe-agent 2.4.6")
 
 
 async def test_a_crash_tells_the_last_lines_without_the_key(service: Service) -> None:

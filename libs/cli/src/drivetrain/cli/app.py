@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from drivetrain.cli.commands.connect import connect
 from drivetrain.cli.commands.dead import dead
+from drivetrain.cli.commands.harness import harness
 from drivetrain.cli.commands.judge import judge
 from drivetrain.cli.commands.keys import keys
 from drivetrain.cli.commands.run import run
@@ -29,7 +31,9 @@ app.command()(up)
 app.command()(demo)
 app.command()(status)
 app.command()(run)
+app.command()(connect)
 app.add_typer(dead, name="dead")
+app.add_typer(harness, name="harness")
 app.add_typer(judge, name="judge")
 app.add_typer(keys, name="keys")
 app.add_typer(task, name="task")

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from drivetrain.common.bus.nats import connect
+from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.orchestrator.backends.base import BackendError
 from drivetrain.orchestrator.backends.bubblewrap import Bubblewrap, find_program, readable_for
 from drivetrain.orchestrator.backends.process import ProcessBackend
-from drivetrain.orchestrator.harnesses import built_in_folder, load_harnesses
 from drivetrain.orchestrator.orchestrator import Orchestrator
 from drivetrain.orchestrator.requests import Planner
 from drivetrain.orchestrator.runner import Runner
@@ -37,10 +37,11 @@ async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
     backend = make_backend(settings, folder)
     if reaped := await backend.reap():
         log.warning("ended processes of an earlier life", count=reaped)
-    harnesses = load_harnesses([built_in_folder(), *settings.harness_folders])
+    harnesses = load_harnesses(settings.harness_folders)
     bus = await connect(settings.bus)
     lifecycle.stack.push_async_callback(bus.close)
-    planner = Planner(settings.proxy_url, settings.secret.get_secret_value().encode(), harnesses)
+    secret = settings.secret.get_secret_value().encode()
+    planner = Planner(settings.proxy_url, secret, harnesses, settings.context_tokens, settings.reply_tokens)
     runner = Runner(backend, fresh(folder / "staging"))
     orchestrator = Orchestrator(bus, planner, runner, settings.concurrency, time.time)
     lifecycle.ready_when("taking requests", lambda: orchestrator.serving)

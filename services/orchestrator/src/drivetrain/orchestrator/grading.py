@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from drivetrain.common.events.rollouts import VerifierFault
+from drivetrain.common.harnesses import Harness
 from drivetrain.common.tasks import Verify
 from drivetrain.orchestrator.backends.base import Exit
-from drivetrain.orchestrator.harnesses import Harness
 from drivetrain.orchestrator.rollouts import Ending
 
 REWARD = "reward"
@@ -53,7 +53,7 @@ def verdict(verify: Verify, ran: Exit, written: Mapping[str, bytes], log: str) -
 
 def crash(harness: Harness, ran: Exit, log: str) -> Ending | None:
     """The ending of a harness that broke down, or None if its work is to be graded. A timeout's work is graded."""
-    if ran.timed_out or harness.end.is_regular(ran.status):
+    if ran.timed_out or harness.run.end.is_regular(ran.status):
         return None
     how = f"was killed by signal {-ran.status}" if ran.status < 0 else f"ended with status {ran.status}"
     return Ending("harness_crash", None, f"{harness.name} {how}; its last lines: {log}")

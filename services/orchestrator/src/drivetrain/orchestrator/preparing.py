@@ -1,7 +1,11 @@
-"""The shell scripts around a harness: a task's setup, and the service that runs beside it. Pure."""
+"""What is around a harness: a task's setup, its own settings files, and the service that runs beside it. Pure."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from drivetrain.common.harnesses import SettingsFile
+from drivetrain.common.harnesses.documents import written
 
 NOT_THERE = 'command -v {0} >/dev/null || {{ echo "this task needs {0}, which is not in $PATH"; exit 127; }}'
 BESIDE = r"""
@@ -26,3 +30,18 @@ def beside_service(service: str, argv: Sequence[str]) -> tuple[str, ...]:
     """The command line that starts a service, waits until it is ready and then runs `argv`. If the service ends
     without a word, the file $TMPDIR/service-failed tells of it, and `argv` is not run."""
     return ("/bin/sh", "-c", BESIDE, "sh", service, *argv)
+
+
+def home_files(files: Iterable[SettingsFile], home: str) -> dict[str, bytes]:
+    """A harness's settings files by their paths in the home folder."""
+    return {
+        str(PurePosixPath(file.path).relative_to(home)): written(file.format, file.content).encode() for file in files
+    }
+
+
+def after(commands: Sequence[Sequence[str]], argv: Sequence[str]) -> tuple[str, ...]:
+    """The command line that runs some commands one after the other and then, if all went well, becomes `argv`."""
+    if not commands:
+        return tuple(argv)
+    script = " && ".join([*(f"{shlex.join(command)} < /dev/null" for command in commands), 'exec "$@"'])
+    return ("/bin/sh", "-c", script, "sh", *argv)

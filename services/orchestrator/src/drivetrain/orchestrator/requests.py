@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.events import RolloutRequested
+from drivetrain.common.harnesses import Harness
 from drivetrain.common.identity import RolloutKey, rollout_session, sign_rollout_key
 from drivetrain.common.tasks import COMMAND_HARNESS, Task, parse_task
-from drivetrain.orchestrator.harnesses import Harness
 from drivetrain.orchestrator.runner import Plan
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -18,11 +18,14 @@ KEY_MARGIN_S = 60.0
 
 @dataclass(frozen=True)
 class Planner:
-    """Makes plans: the proxy's address, the secret shared with the proxy, and the harnesses that are known."""
+    """Makes plans: the proxy's address, the secret shared with the proxy, the harnesses that are known, and what these
+    are told of the model: its context window and its longest reply, in tokens."""
 
     proxy_url: str
     secret: bytes
     harnesses: Mapping[str, Harness]
+    context: int = 32_768
+    reply: int = 4_096
 
     def session(self, request: RolloutRequested) -> str:
         """The session that the rollout's model calls carry, as the proxy derives it from the key."""
@@ -40,12 +43,14 @@ class Planner:
         if timeout_s <= 0:
             raise BadDeclaration(f"the request's timeout_s is {request.timeout_s}: give a positive number of seconds")
         key = _key(request, expires_at=now + timeout_s + KEY_MARGIN_S)
-        values = {
+        values: dict[str, str | int] = {
             "proxy_url": self.proxy_url.rstrip("/"),
             "key": sign_rollout_key(self.secret, key),
             "model": request.policy,
             "instruction": task.instruction,
             "command": task.command or "",
+            "context": self.context,
+            "reply": self.reply,
         }
         return Plan(lease_name(request), task, harness, values, timeout_s)
 

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from drivetrain.common.harnesses import Harness, fill
 from drivetrain.common.tasks import Task, fixed_places
 from drivetrain.orchestrator.backends.base import Backend, BackendError, CannotExec, Command, Exit, Lease
 from drivetrain.orchestrator.grading import MAX_REWARD_BYTES, REWARD_FILES, Verdict, crash, ending, verdict
-from drivetrain.orchestrator.harnesses import Harness
-from drivetrain.orchestrator.preparing import beside_service, setup_script
+from drivetrain.orchestrator.preparing import after, beside_service, home_files, setup_script
 from drivetrain.orchestrator.rollouts import Ending, State
 from drivetrain.orchestrator.trees import TooMuch, remove, write_files
 
@@ -30,13 +30,13 @@ class Plan:
     name: str
     task: Task
     harness: Harness
-    values: Mapping[str, str]
+    values: Mapping[str, str | int]
     timeout_s: float
     solution: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
-        return self.values["key"]
+        return str(self.values["key"])
 
 
 class Runner:
@@ -76,15 +76,17 @@ class Runner:
             await self._prepare(lease, plan.task)
             await self._put(lease, "solution", plan.solution)
             places = {"work": lease.places["work"], "home": lease.places["home"]}
-            argv, environment = plan.harness.fill({**plan.values, **places})
+            filled = fill(plan.harness, {**plan.values, **places})
+            await self._put(lease, "home", home_files(filled.files, places["home"]))
+            argv = after(filled.commands, filled.argv)
             if service := plan.task.service:
                 await self._put(lease, "service", service.files)
                 argv = beside_service(service.command, argv)
             moved("running")
             try:
-                ran = await lease.exec(Command(argv, plan.timeout_s, {**plan.task.environment, **environment}))
+                ran = await lease.exec(Command(argv, plan.timeout_s, {**plan.task.environment, **filled.environment}))
             except CannotExec as error:
-                return Ending("harness_crash", None, f"{error}: {plan.harness.install}")
+                return Ending("harness_crash", None, f"{error}: {plan.harness.advice}")
             log = (await lease.logs(LOG_TAIL)).replace(plan.key, "<key>")
             if plan.task.service and await lease.read("tmp/service-failed", 1) is not None:
                 raise BackendError(f"the task's service did not start; its last lines: {log}")

@@ -22,6 +22,8 @@ class OrchestratorSettings(Settings):
     )
     readable: list[Path] = Field([], description="more folders that confined commands may read")
     harness_folders: list[Path] = Field([], description="more folders of harness files; they override built-in ones")
+    context_tokens: int = Field(32_768, ge=256, description="the model's context window, as harnesses are told it")
+    reply_tokens: int = Field(4_096, ge=16, description="the most tokens of a reply, as harnesses are told it")
     concurrency: int = Field(4, ge=1, le=10_000, description="rollouts at a time")
     grace_s: float = Field(2.0, ge=0, le=60, description="seconds between SIGTERM and SIGKILL at a timeout")
     drain_s: float = Field(4.0, ge=0, le=5, description="seconds that running rollouts get when the service stops")

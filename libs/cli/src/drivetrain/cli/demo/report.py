@@ -1,15 +1,12 @@
 """The end of the demo in words: a table of before and after, what the loop did, and how to go on from here."""
 
-import json
-
 from rich.console import Console
 from rich.table import Table
 
 from drivetrain.cli.demo.evaluate import Heldout, Share
 from drivetrain.cli.demo.plots import PLOT_FILE, terminal_plot
 from drivetrain.cli.demo.result import RESULT_FILE, Result
-
-CONTEXT_TOKENS = 4096
+from drivetrain.common.harnesses import load_harnesses
 
 
 def interval(share: Share) -> str:
@@ -48,35 +45,6 @@ def facts(result: Result) -> list[str]:
     return lines + [f"Problem: {detail}" for detail in trouble.details]
 
 
-def client_lines(proxy: str, policy: str) -> list[tuple[str, str]]:
-    """How three OpenAI-compatible clients are connected to the running stack: name, and one line to use."""
-    url = f"{proxy}/v1"
-    model = {"id": policy, "name": policy, "reasoning": False, "input": ["text"]}
-    cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
-    full = {**model, "contextWindow": CONTEXT_TOKENS, "maxTokens": 1024, "cost": cost}
-    provider = {"baseUrl": url, "api": "openai-completions", "apiKey": "local", "models": [full]}
-    opencode = {
-        "model": f"drivetrain/{policy}",
-        "provider": {
-            "drivetrain": {
-                "npm": "@ai-sdk/openai-compatible",
-                "options": {"baseURL": url, "apiKey": "local"},
-                "models": {policy: {"limit": {"context": CONTEXT_TOKENS, "output": 1024}}},
-            }
-        },
-    }
-    openclaw = {
-        "gateway": {"mode": "local"},
-        "agents": {"defaults": {"model": {"primary": f"drivetrain/{policy}"}}},
-        "models": {"mode": "merge", "providers": {"drivetrain": provider}},
-    }
-    return [
-        ("pi: ~/.pi/agent/models.json", json.dumps({"providers": {"drivetrain": provider}})),
-        ("opencode: ~/.config/opencode/opencode.json", json.dumps(opencode)),
-        ("OpenClaw: ~/.openclaw/openclaw.json", json.dumps(openclaw)),
-    ]
-
-
 def print_report(console: Console, result: Result) -> None:
     """The table, the facts, the curve, and where the files are."""
     table = Table(title=f"Taste {result.taste}, held-out questions", title_justify="left")
@@ -95,8 +63,7 @@ def print_report(console: Console, result: Result) -> None:
 
 
 def print_clients(console: Console, proxy: str, policy: str) -> None:
-    """The lines that connect a client, and plain settings for any other one."""
+    """How to go on with a client of one's own."""
     console.print(f"\nAny OpenAI-compatible client: base URL {proxy}/v1, any key, model {policy}", soft_wrap=True)
-    for where, settings in client_lines(proxy, policy):
-        console.print(where, highlight=False)
-        console.print(f"  {settings}", highlight=False, markup=False, soft_wrap=True)
+    console.print("An agent: `drivetrain connect NAME` prints its settings, for one of", highlight=False)
+    console.print(f"  {', '.join(load_harnesses())}", highlight=False, soft_wrap=True)

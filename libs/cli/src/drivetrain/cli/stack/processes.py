@@ -5,11 +5,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from drivetrain.cli.connecting.programs import program_folders
 from drivetrain.cli.errors import CliError
 from drivetrain.cli.stack import vllm
 from drivetrain.cli.stack.config import StackConfig
 from drivetrain.cli.stack.runfile import StackUrls
 from drivetrain.cli.supervisor import HttpCheck, PongCheck, ProcessSpec
+from drivetrain.common.harnesses import load_harnesses
 
 
 @dataclass(frozen=True)
@@ -161,8 +163,14 @@ def _store(config: StackConfig) -> str:
 
 
 def _orchestrator(config: StackConfig, ports: Ports) -> dict[str, str]:
-    folder = str(config.run_dir / "rollouts")
-    return {"PROXY_URL": ports.urls().proxy, "WORK_FOLDER": folder, "DRAIN_S": "1.5", "GRACE_S": "0.5"}
+    installed = [str(folder) for harness in load_harnesses().values() for folder in program_folders(harness)]
+    return {
+        "PROXY_URL": ports.urls().proxy,
+        "WORK_FOLDER": str(config.run_dir / "rollouts"),
+        "HARNESS_PATH": json.dumps(installed),
+        "DRAIN_S": "1.5",
+        "GRACE_S": "0.5",
+    }
 
 
 _SETTINGS = {

@@ -10,12 +10,18 @@ from pathlib import Path
 import msgspec
 
 from drivetrain.common.declarations import BadDeclaration
+from drivetrain.common.harnesses.declaration import Harness, Installation, Run
 from drivetrain.common.tasks import Task, load_task, task_paths
-from drivetrain.orchestrator.harnesses import Harness
 from drivetrain.orchestrator.rollouts import Ending
 from drivetrain.orchestrator.runner import Plan, Runner
 
-SHELL = Harness(name="solution", argv=["/bin/sh", "-c", "{command}"], install="nothing: /bin/sh is there")
+SHELL = Harness(
+    name="solution",
+    title="a shell",
+    install=Installation(command="true"),
+    dialects={"chat": {}},
+    run=Run(argv=["/bin/sh", "-c", "{command}"]),
+)
 NOTHING = ":"
 
 
@@ -92,7 +98,7 @@ async def _run(
 ) -> tuple[Ending, float]:
     """Let a shell command work on a task, the solution's where none is given; also the seconds that it all took."""
     solution = task.solution if command is None else None
-    values = dict.fromkeys(("proxy_url", "key", "model"), "none")
+    values: dict[str, str | int] = dict.fromkeys(("proxy_url", "key", "model"), "none")
     values |= {"instruction": task.instruction, "command": solution.command if solution else NOTHING}
     files = solution.files if solution else {}
     async with slots:

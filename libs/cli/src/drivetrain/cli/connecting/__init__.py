@@ -1,0 +1,1 @@
+"""Pointing a person's harness at the proxy, and back."""
