@@ -10,11 +10,12 @@ import pytest
 
 Encode = Callable[[str], list[int]]
 QUESTION = {"role": "user", "content": "The capital of France?"}
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+CHAT, TEXT, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 MESSAGES, COUNT, FEEDBACK = "/v1/messages", "/v1/messages/count_tokens", "/v1/feedback"
 GOOD: dict[str, dict[str, Any]] = {
     CHAT: {"model": "default", "messages": [QUESTION]},
     TEXT: {"model": "default", "prompt": "The capital"},
+    RESPONSES: {"model": "default", "input": [QUESTION]},
     MESSAGES: {"model": "default", "messages": [QUESTION], "max_tokens": 50},
     COUNT: {"model": "default", "messages": [QUESTION]},
     FEEDBACK: {"session": "s", "thumb": "up"},
@@ -100,7 +101,7 @@ async def test_head_has_no_body(proxy: Any, path: str) -> None:
     assert (answer.status_code, answer.headers["allow"], answer.content) == (405, "POST", b"")
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT, MESSAGES, COUNT])
+@pytest.mark.parametrize("path", [CHAT, TEXT, RESPONSES, MESSAGES, COUNT])
 async def test_the_last_of_equal_keys_counts_and_the_content_type_does_not(
     proxy: Any, engine: Any, encode: Encode, path: str
 ) -> None:
@@ -143,9 +144,11 @@ async def test_ten_thousand_messages_are_too_many(start_proxy: Any, engine: Any,
         assert "10000 messages are more than the 8000 allowed" in words
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT])
+@pytest.mark.parametrize("path", [CHAT, TEXT, RESPONSES])
 async def test_a_prompt_beyond_the_context_is_told_in_the_words_that_harnesses_know(proxy: Any, path: str) -> None:
-    long = {"prompt": "Paris " * 2000} if path == TEXT else {"messages": [QUESTION | {"content": "Paris " * 2000}]}
+    words = "Paris " * 2000
+    long = {"prompt": words} if path == TEXT else {"messages": [QUESTION | {"content": words}]}
+    long = {"input": words} if path == RESPONSES else long
     assert "maximum context length is 2000 tokens" in await refused(proxy, path, 400, json=GOOD[path] | long)
 
 
@@ -169,7 +172,7 @@ async def test_feedback_on_a_reply_that_cannot_be_is_a_404(proxy: Any, turn: str
     assert "no such reply" in await refused(proxy, FEEDBACK, 404, json={"turn": turn, "thumb": "up"})
 
 
-@pytest.mark.parametrize("path", [CHAT, TEXT, MESSAGES])
+@pytest.mark.parametrize("path", [CHAT, TEXT, RESPONSES, MESSAGES])
 async def test_a_stalled_engine_is_an_error_in_every_dialect(
     start_proxy: Any, engine: Any, encode: Encode, path: str
 ) -> None:

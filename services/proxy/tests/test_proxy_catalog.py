@@ -17,6 +17,7 @@ from drivetrain.proxy.errors import Refused
 QUESTION = {"role": "user", "content": "The capital of France?"}
 GOOD = {
     "/v1/chat/completions": {"model": "default", "messages": [QUESTION]},
+    "/v1/responses": {"model": "default", "input": [QUESTION]},
     "/v1/completions": {"model": "default", "prompt": "The capital"},
     "/v1/messages": {"model": "default", "messages": [QUESTION], "max_tokens": 50},
 }

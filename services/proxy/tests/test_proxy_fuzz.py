@@ -18,8 +18,13 @@ ANTHROPIC = ("/v1/messages", "/v1/messages/count_tokens")
 REFUSED = {400: "invalid_request_error", 404: "not_found_error", 413: "request_too_large"}
 WAIT_S = 10.0
 MODEL = {"model": "default"}
-GOOD = (MODEL, MODEL | {"messages": [{"role": "user", "content": "Hi"}], "prompt": "Hi"})
-ENDS = {"/v1/chat/completions": "data: [DONE]", "/v1/completions": "data: [DONE]", "/v1/messages": "message_stop"}
+GOOD = (MODEL, MODEL | {"messages": [{"role": "user", "content": "Hi"}], "prompt": "Hi", "input": "Hi"})
+ENDS = {
+    "/v1/chat/completions": "data: [DONE]",
+    "/v1/completions": "data: [DONE]",
+    "/v1/messages": "message_stop",
+    "/v1/responses": "event: response.",
+}
 
 
 def cases_of(url: str) -> st.SearchStrategy[Any]:

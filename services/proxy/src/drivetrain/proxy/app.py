@@ -94,7 +94,11 @@ def _door(settings: ProxySettings, redis: Redis) -> Door:
     limits = settings.limits
     keys = Keys(settings.secret.get_secret_value().encode(), settings.access.keys)
     bounds = Bounds(
-        body_bytes=settings.max_body_bytes, body_s=limits.body_s, messages=limits.messages, depth=limits.depth
+        body_bytes=settings.max_body_bytes,
+        body_s=limits.body_s,
+        messages=limits.messages,
+        depth=limits.depth,
+        server_tools=limits.server_tools,
     )
     return Door(keys, Rates(redis), bounds)
 

@@ -70,6 +70,9 @@ class LimitSettings(Section):
 
     messages: int = Field(8000, ge=1, description="messages of one request")
     depth: int = Field(64, ge=1, le=500, description="levels of JSON in tools and schemas")
+    server_tools: Literal["refuse", "ignore"] = Field(
+        "refuse", description="what becomes of tools that only a provider's servers run, such as web_search"
+    )
     head_bytes: int = Field(64 << 10, ge=1 << 10, description="request line and headers")
     head_s: float = Field(20.0, gt=0, description="for the headers to be whole")
     body_s: float = Field(120.0, gt=0, description="for the body to be whole")

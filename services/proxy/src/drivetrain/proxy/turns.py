@@ -55,7 +55,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     and `token_ids` ask for these with the reply, `top_logprobs` for that many of the likeliest tokens at each place,
     `usage_chunk` for the usage at the end of a stream.
     `replies` siblings are wanted; all of one request have the same `family`. `hints` are the body's own words on
-    who speaks: session_id, turn_type, session_done, user_id, prompt_cache_key.
+    who speaks: session_id, turn_type, session_done, user_id, prompt_cache_key. `continues` is the turn whose
+    conversation the messages go on from, "" where they are all of it. `server_tools` were asked for beside `tools`, and
+    nobody here runs them. `own` is what the dialect's writer reads of the request.
     """
 
     model: str
@@ -74,6 +76,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     replies: int = 1
     family: str = ""
     hints: Mapping[str, str] = {}
+    continues: str = ""
+    server_tools: list[str] = []
+    own: Any = None
 
 
 class KnownTurn(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from starlette.requests import Request
@@ -12,12 +12,14 @@ from drivetrain.proxy.turns import Ask
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """The most that one request may be: bytes and seconds of its body, its messages, the levels of its JSON."""
+    """The most that one request may be: bytes and seconds of its body, its messages, the levels of its JSON; and what
+    becomes of tools that only a provider's servers run."""
 
     body_bytes: int = 16 << 20
     body_s: float = 120.0
     messages: int = 8000
     depth: int = 64
+    server_tools: Literal["refuse", "ignore"] = "refuse"
 
 
 async def body_of(request: Request, bounds: Bounds) -> bytes:
@@ -48,11 +50,14 @@ def within(ask: Ask, bounds: Bounds) -> Ask:
     """The ask, if it is within bounds.
 
     Raises:
-        Refused: more messages, or deeper JSON in messages, tools or schemas, than is allowed.
+        Refused: more messages, deeper JSON in messages, tools or schemas, or other tools than are allowed.
     """
     if len(ask.messages) > bounds.messages:
         message = f"{len(ask.messages)} messages are more than the {bounds.messages} allowed: compact the conversation"
         raise Refused(400, message, param="messages", code="too_many_messages")
+    if ask.server_tools and bounds.server_tools == "refuse":
+        names = ", ".join(dict.fromkeys(ask.server_tools))
+        raise Refused(400, f"{names}: no server runs tools here: leave them out", param="tools", code="server_tool")
     # Every other field has a type, and with it a depth.
     looked = [("tools", ask.tools), ("response_format", ask.sampling.other.values())]
     nested = [value for message in ask.messages for value in message.values() if isinstance(value, list | dict)]

@@ -12,6 +12,7 @@ from drivetrain.common.identity import new_id
 from drivetrain.proxy.access.door import Door
 from drivetrain.proxy.access.principal import Principal
 from drivetrain.proxy.api import feedback
+from drivetrain.proxy.api.continuing import may_continue, unknown, whole
 from drivetrain.proxy.api.feedback import Feedback
 from drivetrain.proxy.api.http import EventStream, json_response, while_connected
 from drivetrain.proxy.dialects import answers, anthropic, models
@@ -46,7 +47,7 @@ class Endpoints:
             Refused: the request cannot be honoured, or no replica answers.
         """
         principal, body = await self._door.enter(request)
-        ask = self._door.within(dialect.read(body))
+        ask = await self._whole(dialect.read(body), principal)
         gateway = self._gateway(ask)
         caller = self._identifier.caller(principal, request.headers, request.path_params.get("session"), ask)
         replies = [gateway.reply(caller, sibling) for sibling in siblings(ask)]
@@ -96,6 +97,23 @@ class Endpoints:
             raise Refused(503, "the feedback could not be stored: try again later", code="not_stored")
         await self._recorder.lasting()
         return json_response({"id": event.id, "object": "feedback", "turn": known.turn})
+
+    async def _whole(self, ask: Ask, principal: Principal) -> Ask:
+        """The ask with the conversation that it names, within bounds.
+
+        Raises:
+            Refused: there is no such reply, or it is another one's.
+        """
+        if not ask.continues:
+            return self._door.within(ask)
+        known = await self._sessions.turn(ask.continues)
+        own = self._identifier.named(principal, {}, None, ask.model, None) if principal.rollout else None
+        past = None
+        if known and may_continue(known, tenant=principal.tenant, policy=ask.model, session=own):
+            past = await self._sessions.past(known)
+        if past is None:
+            raise unknown(ask)
+        return self._door.within(whole(ask, past))
 
     async def _meant(self, given: Feedback, principal: Principal, request: Request) -> KnownTurn | None:
         """The reply that feedback is about: by its id, or the last one of a session of any policy."""

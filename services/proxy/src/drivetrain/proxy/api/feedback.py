@@ -10,7 +10,7 @@ from drivetrain.common.identity import new_id
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.turns import KnownTurn
 
-_PREFIX = re.compile("^(chatcmpl-|cmpl-|msg_)")
+_PREFIX = re.compile("^(chatcmpl-|cmpl-|msg_|resp_)")
 """What dialects put before a turn's id to name a response."""
 
 _THUMBS = {"up": 1.0, "down": -1.0}
@@ -19,7 +19,7 @@ _THUMBS = {"up": 1.0, "down": -1.0}
 class Feedback(msgspec.Struct, forbid_unknown_fields=True):
     """The body of `POST /v1/feedback`.
 
-    `response` is the id of a reply (`chatcmpl-…`, `msg_…`), `turn` the bare turn id, `session` a session's name;
+    `response` is a reply's id (`chatcmpl-…`, `msg_…`, `resp_…`), `turn` the bare turn id, `session` a session's name;
     without any of them the session comes from the path, the header or the rollout key, and its last reply is meant.
     """
 

@@ -137,6 +137,10 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 async def _not_allowed(request: Request, error: Exception) -> Response:
+    if request.headers.get("upgrade", "").lower() == "websocket":
+        # Clients that get this fall back to POST at once; to any other status they come back.
+        refused = Refused(426, f"{request.url.path} speaks no WebSocket: send a POST", code="no_websocket")
+        return _refusal(request, refused)
     message = f"{request.url.path} does not take {request.method}"
     response = _refusal(request, Refused(405, message, code="method_not_allowed"))
     response.headers.update(getattr(error, "headers", None) or {})

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from drivetrain.proxy.api.feedback import Feedback
-from drivetrain.proxy.dialects import anthropic, openai_chat, openai_completions
+from drivetrain.proxy.dialects import anthropic, openai_chat, openai_completions, openai_responses
 from drivetrain.proxy.dialects.anthropic.body import CountBody
 from drivetrain.proxy.dialects.base import Dialect, Support
 
-DIALECTS: tuple[Dialect, ...] = (openai_chat, openai_completions, anthropic)
+DIALECTS: tuple[Dialect, ...] = (openai_chat, openai_responses, openai_completions, anthropic)
 
 _INTRODUCTION = """# Dialects
 

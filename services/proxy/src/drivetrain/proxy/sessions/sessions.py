@@ -77,6 +77,11 @@ class Sessions:
         place = await self._index.place_of(turn) or await self._history.find(turn)
         return await self.at(place) if place else None
 
+    async def past(self, known: KnownTurn) -> Past | None:
+        """A known turn with the whole conversation that it ended."""
+        found = await self._load(_place(known))
+        return past(found) if found else None
+
     async def attempts(self, *requests: str) -> list[KnownTurn]:
         """The turns that answer one of the requests, as far as they are known, oldest first."""
         places = await self._index.attempts(requests)
