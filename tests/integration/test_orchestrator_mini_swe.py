@@ -28,6 +28,7 @@ from drivetrain.common.events import (
 )
 from drivetrain.common.settings import BusSettings
 from drivetrain.common.tasks import load_task, plain
+from tests.sandboxes import BACKENDS
 from tests.servers import free_port, nats_command, running
 
 ROOT = Path(__file__).parents[2]
@@ -129,7 +130,7 @@ async def stack(
     async with (
         serving(engine) as engine_url,
         proxy(engine_url, nats_url, valkey_url, model, policy, folder) as proxy_url,
-        service("orchestrator", folder / "o.log", orchestrator_settings(nats_url, proxy_url, folder / "work")),
+        service("orchestrator", folder / "o.log", closed(orchestrator_settings(nats_url, proxy_url, folder / "work"))),
     ):
         yield Stack(engine, bus, policy)
 
@@ -221,6 +222,11 @@ def orchestrator_settings(nats_url: str, proxy_url: str, folder: Path) -> dict[s
     }
 
 
+def closed(settings: dict[str, str]) -> dict[str, str]:
+    """No network but the proxy's socket, where this machine can do that."""
+    return settings | ({"NETWORK": "proxy"} if "bubblewrap" in BACKENDS else {})
+
+
 def example_task() -> dict[str, object]:
     task = load_task(TASK)
     assert task.harness == "mini-swe-agent"
@@ -237,6 +243,7 @@ async def proxy(
         "SESSIONS__REDIS_URL": valkey_url,
         "ENGINE__REPLICAS": engine_url,
         "LISTEN__PORT": str(port),
+        "LISTEN__ROLLOUTS": str(folder / "sockets"),
         "MODEL": model,
         "POLICY": policy,
         "SECRET": SECRET,

@@ -11,10 +11,13 @@ import pytest
 
 from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.tasks import parse_task
-from drivetrain.orchestrator.app import confinement, fresh
-from drivetrain.orchestrator.backends.base import BackendError, Command, Exit
-from drivetrain.orchestrator.backends.bubblewrap import Bubblewrap, find_program, readable_for
-from drivetrain.orchestrator.backends.process import MARK, ProcessBackend, ProcessLease
+from drivetrain.orchestrator.app import fresh
+from drivetrain.orchestrator.backends.base import BackendError, Command, Exit, Sandbox
+from drivetrain.orchestrator.backends.making import confinement
+from drivetrain.orchestrator.backends.process.backend import ProcessBackend
+from drivetrain.orchestrator.backends.process.bubblewrap import Bubblewrap, find_program, readable_for
+from drivetrain.orchestrator.backends.process.lease import ProcessLease
+from drivetrain.orchestrator.backends.process.running import MARK
 from drivetrain.orchestrator.rollouts import Ending
 from drivetrain.orchestrator.runner import Plan, Runner
 
@@ -59,7 +62,7 @@ def command_lines() -> set[bytes]:
 
 
 async def test_folders_lie_where_harbors_containers_have_them(backend: ProcessBackend) -> None:
-    lease = await backend.start("a", "/srv/project")
+    lease = await backend.start(Sandbox("a", "/srv/project"))
     assert (
         await run(lease, 'pwd; echo "$TEST_DIR $LOGS_DIR $HOME"; touch a /logs/verifier/b /tests/c "$HOME/d"')
     ).status == 0
@@ -69,7 +72,7 @@ async def test_folders_lie_where_harbors_containers_have_them(backend: ProcessBa
 
 
 async def test_another_rollouts_files_and_the_machines_are_not_there(backend: ProcessBackend, tmp_path: Path) -> None:
-    other, lease = await backend.start("other"), await backend.start("mine")
+    other, lease = await backend.start(Sandbox("other")), await backend.start(Sandbox("mine"))
     await run(other, "echo secret > secret.txt")
     (tmp_path / "settings.env").write_text("secret")
     look = f"cat {other.folder}/work/secret.txt || cat {tmp_path}/settings.env || ls /root || cat /etc/shadow"
@@ -78,25 +81,25 @@ async def test_another_rollouts_files_and_the_machines_are_not_there(backend: Pr
 
 
 async def test_the_system_cannot_be_written(backend: ProcessBackend) -> None:
-    lease = await backend.start("a")
+    lease = await backend.start(Sandbox("a"))
     assert (await run(lease, "touch /usr/bin/x || touch /etc/passwd || rm /bin/sh")).status != 0
     assert os.access("/bin/sh", os.X_OK)
 
 
 async def test_processes_outside_are_neither_seen_nor_signalled(backend: ProcessBackend) -> None:
-    lease = await backend.start("a")
+    lease = await backend.start(Sandbox("a"))
     assert await run(lease, f"test ! -e /proc/{os.getpid()}/environ || ! grep -q pytest /proc/{os.getpid()}/cmdline")
     await run(lease, "ls -d /proc/[0-9]* | wc -l")
     assert int((await lease.logs(10)).split()[-1]) < 10
 
 
 async def test_the_status_and_a_signal_are_the_commands_own(backend: ProcessBackend) -> None:
-    lease = await backend.start("a")
+    lease = await backend.start(Sandbox("a"))
     assert [(await run(lease, script)).status for script in ("exit 3", "kill -SEGV $$")] == [3, -signal.SIGSEGV]
 
 
 async def test_a_timeout_asks_before_it_kills(backend: ProcessBackend) -> None:
-    lease = await backend.start("a")
+    lease = await backend.start(Sandbox("a"))
     ran = await run(lease, "trap 'echo bye > bye.txt; exit 0' TERM; while :; do sleep 0.02; done", timeout_s=0.5)
     assert ran.timed_out
     assert (lease.folder / "work/bye.txt").read_text() == "bye\n"
@@ -107,7 +110,7 @@ async def test_a_timeout_asks_before_it_kills(backend: ProcessBackend) -> None:
 
 
 async def test_processes_that_an_agent_leaves_behind_end_with_it(backend: ProcessBackend) -> None:
-    lease = await backend.start("a")
+    lease = await backend.start(Sandbox("a"))
     left = "setsid sleep 60001 & env -i setsid sleep 60002 & nohup sleep 60003 >/dev/null 2>&1 & touch done"
     assert (await run(lease, left)).status == 0
     assert marked(lease.folder) == []
@@ -118,12 +121,12 @@ async def test_a_dead_orchestrator_leaves_nothing_running(tmp_path: Path) -> Non
     script = f"""
 import asyncio
 from pathlib import Path
-from drivetrain.orchestrator.app import confinement
-from drivetrain.orchestrator.backends.base import Command
-from drivetrain.orchestrator.backends.process import ProcessBackend
+from drivetrain.orchestrator.backends.making import confinement
+from drivetrain.orchestrator.backends.base import Command, Sandbox
+from drivetrain.orchestrator.backends.process.backend import ProcessBackend
 async def main():
     leases = Path({str(tmp_path / "leases")!r})
-    lease = await ProcessBackend(leases, bubblewrap=confinement("bubblewrap", leases, ())).start("a")
+    lease = await ProcessBackend(leases, bubblewrap=confinement("bubblewrap", leases, ())).start(Sandbox("a"))
     await lease.exec(Command(("/bin/sh", "-c", "touch up; sleep 600"), 600))
 asyncio.run(main())
 """
@@ -142,7 +145,7 @@ async def test_a_program_of_a_virtual_environment_can_be_used(tmp_path: Path) ->
     path = (Path(sys.executable).parent,)
     leases = tmp_path / "leases"
     bubblewrap = confinement("bubblewrap", leases, readable_for(path))
-    lease = await ProcessBackend(leases, path, bubblewrap=bubblewrap).start("a")
+    lease = await ProcessBackend(leases, path, bubblewrap=bubblewrap).start(Sandbox("a"))
     ran = await lease.exec(Command(("python", "-c", "import msgspec, sys; print(sys.prefix)"), 30))
     assert ran.status == 0, await lease.logs(2000)
     assert await lease.logs(200) == sys.prefix
@@ -152,7 +155,7 @@ async def test_leases_below_a_readable_folder_stay_hidden(tmp_path: Path) -> Non
     leases = tmp_path / "leases"
     backend = ProcessBackend(leases, bubblewrap=confinement("bubblewrap", leases, (tmp_path,)))
     (tmp_path / "tool.txt").write_text("tool")
-    other, lease = await backend.start("other"), await backend.start("mine")
+    other, lease = await backend.start(Sandbox("other")), await backend.start(Sandbox("mine"))
     await run(other, "echo secret > s")
     assert (await run(lease, f"cat {tmp_path}/tool.txt")).status == 0
     assert (await run(lease, f"cat {other.folder}/work/s")).status != 0
@@ -171,10 +174,10 @@ async def test_a_task_with_harbors_paths_is_run_and_graded(backend: ProcessBacke
 
 def test_what_does_not_work_is_said_or_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert confinement("none", tmp_path, ()) is None
-    monkeypatch.setattr("drivetrain.orchestrator.app.find_program", lambda: Path("/bin/false"))
+    monkeypatch.setattr("drivetrain.orchestrator.backends.making.find_program", lambda: Path("/bin/false"))
     assert confinement("auto", tmp_path, ()) is None
     with pytest.raises(BackendError, match="bubblewrap does not work here"):
         confinement("bubblewrap", tmp_path, ())
-    monkeypatch.setattr("drivetrain.orchestrator.app.find_program", lambda: None)
+    monkeypatch.setattr("drivetrain.orchestrator.backends.making.find_program", lambda: None)
     with pytest.raises(BackendError, match="install it"):
         confinement("bubblewrap", tmp_path, ())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.orchestrator.app import fresh
-from drivetrain.orchestrator.backends.process import ProcessBackend
+from drivetrain.orchestrator.backends.process.backend import ProcessBackend
 from drivetrain.orchestrator.checking.prove import Checked, check, read
 from drivetrain.orchestrator.runner import Runner
 

@@ -5,8 +5,9 @@ from collections import Counter
 from pathlib import Path
 
 from drivetrain.common.tasks import fixed_places, load_tasks
-from drivetrain.orchestrator.app import confinement, fresh
-from drivetrain.orchestrator.backends.process import ProcessBackend
+from drivetrain.orchestrator.app import fresh
+from drivetrain.orchestrator.backends.making import confinement
+from drivetrain.orchestrator.backends.process.backend import ProcessBackend
 from drivetrain.orchestrator.checking.prove import check, read
 from drivetrain.orchestrator.runner import Runner
 

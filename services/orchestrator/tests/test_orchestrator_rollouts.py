@@ -161,15 +161,15 @@ def test_rewards_and_fault_are_told_with_the_end_and_survive_a_crash() -> None:
 
 def test_a_plan_holds_a_key_for_this_rollout_alone_that_ends_with_it() -> None:
     plan = Planner("http://proxy:1/", SECRET, HARNESSES).plan(request(), now=1000.0)
-    key = verify_rollout_key(SECRET, plan.key, now=1000.0)
+    key = verify_rollout_key(SECRET, str(plan.values["key"]), now=1000.0)
     assert (key.rollout, key.policy, plan.timeout_s) == (REF, "p", 30)
     assert key.expires_at == 1000 + 30 + 60
-    assert plan.values["proxy_url"] == "http://proxy:1"
+    assert plan.access.url == "http://proxy:1"
 
 
 def test_the_session_is_the_one_that_the_proxy_derives_from_the_key() -> None:
     planner = Planner("http://proxy", SECRET, HARNESSES)
-    key: RolloutKey = verify_rollout_key(SECRET, planner.plan(request(), now=5.0).key, now=5.0)
+    key: RolloutKey = verify_rollout_key(SECRET, planner.plan(request(), now=5.0).values["key"], now=5.0)
     assert planner.session(request()) == rollout_session(SECRET, key)
 
 
@@ -181,7 +181,7 @@ def test_the_shorter_timeout_applies() -> None:
 
 
 def test_an_unknown_harness_is_named_with_the_known_ones() -> None:
-    with pytest.raises(BadDeclaration, match="'nano' is unknown: use one of aider, .*command, .*pi, "):
+    with pytest.raises(BadDeclaration, match=r"'nano' is unknown: use one of aider, .*command, .*pi, "):
         Planner("http://proxy", SECRET, HARNESSES).plan(request(harness="nano", command=None), now=0.0)
 
 

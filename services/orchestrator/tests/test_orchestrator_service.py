@@ -23,7 +23,7 @@ from drivetrain.common.events import (
 from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.identity import rollout_session, verify_rollout_key
 from drivetrain.orchestrator.app import FolderInUse, claimed, fresh
-from drivetrain.orchestrator.backends.process import ProcessBackend
+from drivetrain.orchestrator.backends.process.backend import ProcessBackend
 from drivetrain.orchestrator.orchestrator import Orchestrator
 from drivetrain.orchestrator.reports import RECOVERY, Reporter
 from drivetrain.orchestrator.requests import Planner
@@ -155,7 +155,7 @@ async def test_a_reward_counts_as_written_and_the_agents_own_is_thrown_away(serv
 async def test_an_agent_that_leaves_too_much_is_no_evidence_and_leaves_nothing(
     service: Service, tmp_path: Path
 ) -> None:
-    await service.request("truncate -s 1T huge", rollout="wide")
+    await service.request("truncate -s 1500M huge", rollout="wide")
     await service.request("for i in $(seq 120); do mkdir d && cd d; done", rollout="deep")
     wide, deep = await service.finished("wide"), await service.finished("deep")
     assert (wide.reason, wide.outcome, deep.reason, deep.outcome) == ("harness_crash", None) * 2

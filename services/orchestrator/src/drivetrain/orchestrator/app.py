@@ -10,9 +10,7 @@ from drivetrain.common.bus.nats import connect
 from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.lifecycle import Lifecycle
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.orchestrator.backends.base import BackendError
-from drivetrain.orchestrator.backends.bubblewrap import Bubblewrap, find_program, readable_for
-from drivetrain.orchestrator.backends.process import ProcessBackend
+from drivetrain.orchestrator.backends.making import make_backend
 from drivetrain.orchestrator.orchestrator import Orchestrator
 from drivetrain.orchestrator.requests import Planner
 from drivetrain.orchestrator.runner import Runner
@@ -52,35 +50,6 @@ async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
 async def _drain(lifecycle: Lifecycle, orchestrator: Orchestrator, patience_s: float) -> None:
     await lifecycle.until_stopped()
     await orchestrator.drain(patience_s)
-
-
-def make_backend(settings: OrchestratorSettings, folder: Path) -> ProcessBackend:
-    """The backend that the settings ask for, with its leases under the work folder."""
-    leases = folder / "leases"
-    path = tuple(entry.expanduser().absolute() for entry in settings.harness_path)
-    bubblewrap = confinement(settings.isolation, leases, (*readable_for(path), *settings.readable))
-    return ProcessBackend(leases, path, settings.grace_s, settings.keep_workdirs, bubblewrap)
-
-
-def confinement(isolation: str, leases: Path, readable: tuple[Path, ...]) -> Bubblewrap | None:
-    """Bubblewrap, checked, or None for commands that are not confined.
-
-    Raises:
-        BackendError: the setting demands what does not work here.
-    """
-    if isolation == "none":
-        return None
-    try:
-        if (program := find_program()) is None:
-            raise BackendError("there is no bubblewrap: install it (apt install bubblewrap), or set isolation to none")
-        bubblewrap = Bubblewrap(program, readable, leases)
-        bubblewrap.check()
-    except BackendError as error:
-        if isolation == "bubblewrap":
-            raise
-        log.warning("commands are not confined", reason=str(error))
-        return None
-    return bubblewrap
 
 
 def fresh(folder: Path) -> Path:

@@ -53,8 +53,10 @@ def verdict(verify: Verify, ran: Exit, written: Mapping[str, bytes], log: str) -
 
 def crash(harness: Harness, ran: Exit, log: str) -> Ending | None:
     """The ending of a harness that broke down, or None if its work is to be graded. A timeout's work is graded."""
-    if ran.timed_out or harness.run.end.is_regular(ran.status):
+    if ran.timed_out or (harness.run.end.is_regular(ran.status) and "disk" not in ran.limits):
         return None
+    if ran.limits:
+        return Ending("harness_crash", None, f"{harness.name} ran into its limit of {' and '.join(ran.limits)}: {log}")
     how = f"was killed by signal {-ran.status}" if ran.status < 0 else f"ended with status {ran.status}"
     return Ending("harness_crash", None, f"{harness.name} {how}; its last lines: {log}")
 

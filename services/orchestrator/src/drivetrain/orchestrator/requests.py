@@ -9,6 +9,7 @@ from drivetrain.common.events import RolloutRequested
 from drivetrain.common.harnesses import Harness
 from drivetrain.common.identity import RolloutKey, rollout_session, sign_rollout_key
 from drivetrain.common.tasks import COMMAND_HARNESS, Task, parse_task
+from drivetrain.orchestrator.backends.base import Access
 from drivetrain.orchestrator.runner import Plan
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -43,16 +44,17 @@ class Planner:
         if timeout_s <= 0:
             raise BadDeclaration(f"the request's timeout_s is {request.timeout_s}: give a positive number of seconds")
         key = _key(request, expires_at=now + timeout_s + KEY_MARGIN_S)
+        signed = sign_rollout_key(self.secret, key)
         values: dict[str, str | int] = {
-            "proxy_url": self.proxy_url.rstrip("/"),
-            "key": sign_rollout_key(self.secret, key),
+            "key": signed,
             "model": request.policy,
             "instruction": task.instruction,
             "command": task.command or "",
             "context": self.context,
             "reply": self.reply,
         }
-        return Plan(lease_name(request), task, harness, values, timeout_s)
+        access = Access(self.proxy_url.rstrip("/"), signed)
+        return Plan(lease_name(request), task, harness, values, timeout_s, access=access)
 
     def _harness(self, task: Task) -> Harness:
         name = task.harness or (COMMAND_HARNESS if task.command else None)

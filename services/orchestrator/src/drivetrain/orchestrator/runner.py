@@ -9,7 +9,16 @@ from pathlib import Path
 
 from drivetrain.common.harnesses import Harness, fill
 from drivetrain.common.tasks import Task, fixed_places
-from drivetrain.orchestrator.backends.base import Backend, BackendError, CannotExec, Command, Exit, Lease
+from drivetrain.orchestrator.backends.base import (
+    Access,
+    Backend,
+    BackendError,
+    CannotExec,
+    Command,
+    Exit,
+    Lease,
+    Sandbox,
+)
 from drivetrain.orchestrator.grading import MAX_REWARD_BYTES, REWARD_FILES, Verdict, crash, ending, verdict
 from drivetrain.orchestrator.preparing import after, beside_service, home_files, setup_script
 from drivetrain.orchestrator.rollouts import Ending, State
@@ -24,8 +33,8 @@ SETUP_S = 60.0
 @dataclass(frozen=True)
 class Plan:
     """All that a rollout needs to run. `name` is unique among leases; `values` fill the harness's templates, except
-    `work` and `home`, which the lease knows; `timeout_s` bounds the harness. `solution` are the files of the reference
-    solution, where that is what runs."""
+    `work`, `home` and `proxy_url`, which the lease knows; `timeout_s` bounds the harness. `solution` are the
+    files of the reference solution, where that is what runs."""
 
     name: str
     task: Task
@@ -33,10 +42,7 @@ class Plan:
     values: Mapping[str, str | int]
     timeout_s: float
     solution: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        return str(self.values["key"])
+    access: Access | None = None
 
 
 class Runner:
@@ -68,14 +74,16 @@ class Runner:
         if not self._backend.fixed_places and (place := fixed_places(task)):
             variable = "set `isolation` so that bubblewrap is used, or write ${TEST_DIR:-/tests} and the like"
             return f"{task.name} names {place}, and this backend has no such place: {variable}"
+        if why := self._backend.refuses(_sandbox(task, task.name)):
+            return f"{task.name} cannot have a sandbox here: {why}"
         return ""
 
     async def _let_work(self, plan: Plan, moved: Callable[[State], None], tree: Path) -> Exit | Ending:
         """Run the harness and copy what is to be graded to `tree`; an Ending if there is nothing to grade."""
-        async with self._lease(plan.name, plan.task) as lease:
+        async with self._lease(_sandbox(plan.task, plan.name, plan.access)) as lease:
             await self._prepare(lease, plan.task)
             await self._put(lease, "solution", plan.solution)
-            places = {"work": lease.places["work"], "home": lease.places["home"]}
+            places = {"work": lease.places["work"], "home": lease.places["home"], "proxy_url": lease.proxy_url}
             filled = fill(plan.harness, {**plan.values, **places})
             await self._put(lease, "home", home_files(filled.files, places["home"]))
             argv = after(filled.commands, filled.argv)
@@ -87,7 +95,7 @@ class Runner:
                 ran = await lease.exec(Command(argv, plan.timeout_s, {**plan.task.environment, **filled.environment}))
             except CannotExec as error:
                 return Ending("harness_crash", None, f"{error}: {plan.harness.advice}")
-            log = (await lease.logs(LOG_TAIL)).replace(plan.key, "<key>")
+            log = (await lease.logs(LOG_TAIL)).replace(str(plan.values["key"]), "<key>")
             if plan.task.service and await lease.read("tmp/service-failed", 1) is not None:
                 raise BackendError(f"the task's service did not start; its last lines: {log}")
             if crashed := crash(plan.harness, ran, log):
@@ -102,7 +110,7 @@ class Runner:
     async def _grade(self, plan: Plan, tree: Path) -> Verdict:
         """Verify a copy of the work; the task's tests join it only here, where no agent runs any more."""
         verify = plan.task.verify
-        async with self._lease(f"{plan.name}.grade", plan.task) as lease:
+        async with self._lease(_sandbox(plan.task, f"{plan.name}.grade")) as lease:
             if plan.task.artifacts:
                 await self._prepare(lease, plan.task)
             await lease.upload(tree, "work")
@@ -144,8 +152,8 @@ class Runner:
             await lease.upload(folder, place)
 
     @asynccontextmanager
-    async def _lease(self, name: str, task: Task) -> AsyncIterator[Lease]:
-        lease = await self._backend.start(name, task.workdir)
+    async def _lease(self, sandbox: Sandbox) -> AsyncIterator[Lease]:
+        lease = await self._backend.start(sandbox)
         try:
             yield lease
         finally:
@@ -166,6 +174,10 @@ class Runner:
             yield folder
         finally:
             remove(folder)
+
+
+def _sandbox(task: Task, name: str, access: Access | None = None) -> Sandbox:
+    return Sandbox(name, task.workdir, task.image, task.resources, access)
 
 
 async def _rewards(lease: Lease) -> dict[str, bytes]:

@@ -5,7 +5,22 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from drivetrain.common.settings import Settings
+from drivetrain.common.settings import Section, Settings
+from drivetrain.orchestrator.backends.process.limits import Limits
+
+
+class LimitSettings(Section):
+    """What a sandbox may use at most. A task may ask for less; one that asks for more is not run."""
+
+    memory_mb: int = Field(4096, ge=16, description="memory of all its processes together, in MiB")
+    processes: int = Field(512, ge=8, description="processes and threads")
+    disk_mb: int = Field(2048, ge=1, description="its folders, in MiB")
+    files: int = Field(200_000, ge=100, description="files and folders in it")
+    cpus: float | None = Field(None, gt=0, description="processors, with cgroups; none: all")
+
+    @property
+    def ceilings(self) -> Limits:
+        return Limits(self.memory_mb, self.processes, self.disk_mb, self.files, self.cpus)
 
 
 class OrchestratorSettings(Settings):
@@ -20,6 +35,12 @@ class OrchestratorSettings(Settings):
     isolation: Literal["auto", "bubblewrap", "none"] = Field(
         "auto", description="confine commands with bubblewrap: if it works here, always, or never"
     )
+    network: Literal["auto", "proxy", "machine"] = Field(
+        "auto",
+        description="confined commands reach the proxy's socket if it offers one, always, or the machine's network",
+    )
+    cgroup: str = Field("drivetrain", description="control groups are made below this one; empty: none, only rlimits")
+    limits: LimitSettings = Field(default_factory=LimitSettings, description="what a sandbox may use at most")
     readable: list[Path] = Field([], description="more folders that confined commands may read")
     harness_folders: list[Path] = Field([], description="more folders of harness files; they override built-in ones")
     context_tokens: int = Field(32_768, ge=256, description="the model's context window, as harnesses are told it")

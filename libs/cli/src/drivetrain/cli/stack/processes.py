@@ -1,6 +1,7 @@
 """The declarative list of a stack's processes: command, environment, check and order, from the configuration."""
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ class Place:
 
 
 MODEL_LOADS_S = 900.0
+LONGEST_SOCKET = 107
+"""Bytes of a unix socket's path that the kernel takes."""
 PLACES = {
     "judge": Place(("nats",), 4.0),
     "trainer": Place(("nats",), 5.5),
@@ -139,7 +142,13 @@ def _proxy(config: StackConfig, ports: Ports) -> dict[str, str]:
         "ENGINE__REPLICAS": urls.vllm,
         "SESSIONS__REDIS_URL": urls.valkey,
         "SPOOL__FOLDER": str(config.run_dir / "spool"),
+        **_rollout_sockets(config.run_dir / "sockets"),
     }
+
+
+def _rollout_sockets(folder: Path) -> dict[str, str]:
+    """The folder of rollouts' own sockets, unless its path is too long for them: their names have 37 characters."""
+    return {"LISTEN__ROLLOUTS": str(folder)} if len(os.fsencode(folder)) + 38 <= LONGEST_SOCKET else {}
 
 
 def _judge(config: StackConfig, ports: Ports) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from drivetrain.common.tasks.reading import load_task, load_tasks, task_paths
 from drivetrain.common.tasks.task import (
     COMMAND_HARNESS,
+    Resources,
     Service,
     Solution,
     Task,
@@ -14,6 +15,7 @@ from drivetrain.common.tasks.task import (
 
 __all__ = [
     "COMMAND_HARNESS",
+    "Resources",
     "Service",
     "Solution",
     "Task",

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import NSIG
-from typing import Protocol
+from typing import Literal, Protocol
+
+from drivetrain.common.tasks import Resources
 
 PLACES = {
     "work": "WORK_DIR",
@@ -23,6 +25,8 @@ PLACES = {
 home; files of no interest later; the tests, while grading; what the verifier writes; the reference solution, while a
 task is checked; the files of the task's service."""
 
+Limit = Literal["memory", "processes", "disk"]
+
 
 class BackendError(RuntimeError):
     """The backend could not do its part: this is nobody's outcome. The message says what to look at."""
@@ -33,21 +37,48 @@ class CannotExec(RuntimeError):
 
 
 @dataclass(frozen=True)
+class Access:
+    """The proxy, as the machine that runs the sandbox reaches it, and the key of this rollout's attempt."""
+
+    url: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What is asked of a sandbox. `name` is of letters, digits, '.', '_' and '-', and unique: a second start under it
+    meets the first one's sandbox. Without `access` it has no network, where the backend can do that; `lifetime_s` is
+    when it ends, whoever forgot it."""
+
+    name: str
+    workdir: str = "/app"
+    image: str | None = None
+    resources: Resources = field(default_factory=Resources)
+    access: Access | None = None
+    lifetime_s: float = 86_400.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Command:
-    """A command line with the whole environment it is to see, beside what the lease itself adds."""
+    """A command line with the whole environment it is to see, beside what the lease itself adds. With an `id` it runs
+    once in a lease: whoever asks again gets the same end, also in a later life of the orchestrator."""
 
     argv: tuple[str, ...]
     timeout_s: float
     environment: Mapping[str, str] = field(default_factory=dict)
+    id: str | None = None
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How a command ended: its exit status (negative: the signal that killed it), and whether time ran out."""
+    """How a command ended: its exit status (negative: the signal that killed it), whether time ran out, and the limits
+    of the sandbox that it ran into."""
 
     status: int
     timed_out: bool
     seconds: float
+    limits: tuple[Limit, ...] = ()
 
     @property
     def signal(self) -> int | None:
@@ -58,9 +89,11 @@ class Exit:
 
 
 class Lease(Protocol):
-    """One sandbox. `places` are absolute paths as the command inside sees them."""
+    """One sandbox. `places` are absolute paths as the command inside sees them, `proxy_url` is where it reaches the
+    proxy."""
 
     places: Mapping[str, str]
+    proxy_url: str
 
     async def exec(self, command: Command) -> Exit:
         """Run a command in the work folder to its end, or to its timeout. When this returns or raises, no process
@@ -93,14 +126,26 @@ class Lease(Protocol):
 
 
 class Backend(Protocol):
-    """A maker of sandboxes. `fixed_places`: they have /tests, /logs and so on where Harbor's containers have them."""
+    """A maker of sandboxes. `fixed_places`: they have /tests, /logs and so on where Harbor's containers have them.
+    `outlives`: a sandbox goes on when the orchestrator dies, and its next life may start it again to find it."""
 
     @property
     def fixed_places(self) -> bool: ...
 
-    async def start(self, name: str, workdir: str = "/app") -> Lease:
-        """A sandbox of that name; one that exists already is adopted. Its work folder lies at `workdir`, where places
-        are fixed."""
+    @property
+    def outlives(self) -> bool: ...
 
-    async def reap(self) -> int:
-        """End every sandbox that an earlier life of this orchestrator left; returns how many processes that ended."""
+    def refuses(self, sandbox: Sandbox) -> str:
+        """Why this backend cannot give such a sandbox; empty if it can."""
+
+    async def start(self, sandbox: Sandbox) -> Lease:
+        """A sandbox of that name; one that exists already is adopted. Its work folder lies at `workdir`, where places
+        are fixed.
+
+        Raises:
+            BackendError: there is none to be had.
+        """
+
+    async def reap(self, keep: frozenset[str] = frozenset()) -> int:
+        """Remove every sandbox whose name is not among those to keep, and end what runs there: an earlier life left
+        them. Returns how many processes or pods that ended."""

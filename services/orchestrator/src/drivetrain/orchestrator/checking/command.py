@@ -12,10 +12,11 @@ import msgspec
 from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.settings import LogSettings
 from drivetrain.common.telemetry.logs import configure_logs
-from drivetrain.orchestrator.app import confinement, fresh
+from drivetrain.orchestrator.app import fresh
 from drivetrain.orchestrator.backends.base import BackendError
-from drivetrain.orchestrator.backends.bubblewrap import readable_for
-from drivetrain.orchestrator.backends.process import ProcessBackend
+from drivetrain.orchestrator.backends.making import confinement
+from drivetrain.orchestrator.backends.process.backend import ProcessBackend
+from drivetrain.orchestrator.backends.process.bubblewrap import readable_for
 from drivetrain.orchestrator.checking.prove import Checked, Read, check, read
 from drivetrain.orchestrator.runner import Runner
 

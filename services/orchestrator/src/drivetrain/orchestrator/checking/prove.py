@@ -98,7 +98,7 @@ async def _run(
 ) -> tuple[Ending, float]:
     """Let a shell command work on a task, the solution's where none is given; also the seconds that it all took."""
     solution = task.solution if command is None else None
-    values: dict[str, str | int] = dict.fromkeys(("proxy_url", "key", "model"), "none")
+    values: dict[str, str | int] = dict.fromkeys(("key", "model"), "none")
     values |= {"instruction": task.instruction, "command": solution.command if solution else NOTHING}
     files = solution.files if solution else {}
     async with slots:

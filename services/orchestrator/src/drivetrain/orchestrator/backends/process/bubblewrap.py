@@ -1,14 +1,15 @@
 """Confining a command with bubblewrap: it sees the system's programs, read-only, and the folders of its own lease.
 
-Other rollouts, the orchestrator's files and every process outside are not there for it. The network is the machine's:
-a harness must reach the proxy.
+Other rollouts, the orchestrator's files and every process outside are not there for it. Where it has no network, port
+8411 of its own loopback interface leads to the proxy's unix socket.
 """
 
 import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,13 @@ OF_ETC = (
     *("resolv.conf", "services", "ssl"),
 )
 PROBE_S = 10.0
+PORT = "8411"
+PROXY_URL = f"http://127.0.0.1:{PORT}"
+"""Where a command without a network finds the proxy."""
+SOCKET, RELAY = "/run/drivetrain/proxy.sock", "/run/drivetrain/relay.py"
+RELAY_HERE = Path(__file__).parent / "relay.py"
+PYTHON = Path(sys.executable).resolve()
+PYTHON_HOME = Path(sys.base_prefix).resolve()
 
 
 @dataclass(frozen=True)
@@ -32,15 +40,27 @@ class Bubblewrap:
     readable: tuple[Path, ...]
     hidden: Path
 
-    def wrap(self, argv: Iterable[str], binds: Mapping[str, str], workdir: str) -> list[str]:
-        """The command line that runs another one confined. `binds`: folders here → where they are writable there."""
-        command = [str(self.program), *self._base(), "--tmpfs", "/run"]
+    def wrap(
+        self,
+        argv: Sequence[str],
+        binds: Mapping[str, str],
+        workdir: str,
+        closed: bool = False,
+        socket: Path | None = None,
+    ) -> list[str]:
+        """The command line that runs another one confined. `binds`: folders here → where they are writable there.
+        `closed` takes the network away; `socket` leads to the proxy all the same."""
+        command = [str(self.program), *self._base(), *(["--unshare-net"] if closed else []), "--tmpfs", "/run"]
         for source, target in binds.items():
             command += ["--bind", source, target]
         for folder in self.readable:
             command += ["--ro-bind", str(folder), str(folder)]
         if any(self.hidden.is_relative_to(folder) for folder in self.readable):
             command += ["--tmpfs", str(self.hidden)]
+        if closed and socket is not None:
+            command += ["--ro-bind", str(socket), SOCKET, "--ro-bind", str(RELAY_HERE), RELAY]
+            command += ["--ro-bind", str(PYTHON_HOME), str(PYTHON_HOME)] if not _of_system(PYTHON_HOME) else []
+            argv = (str(PYTHON), "-I", "-S", RELAY, PORT, SOCKET, *argv)
         return [*command, "--chdir", workdir, "--", *argv]
 
     def check(self) -> None:
@@ -87,4 +107,8 @@ def readable_for(path: Iterable[Path]) -> tuple[Path, ...]:
         folders[entry.parent] = None
         for python in entry.glob("python3*"):
             folders[python.resolve().parent.parent] = None
-    return tuple(folder for folder in folders if folder.is_dir() and not folder.is_relative_to("/usr"))
+    return tuple(folder for folder in folders if folder.is_dir() and not _of_system(folder))
+
+
+def _of_system(folder: Path) -> bool:
+    return folder.is_relative_to("/usr")

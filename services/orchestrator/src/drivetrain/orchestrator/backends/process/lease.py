@@ -1,27 +1,24 @@
-"""Sandboxes as folders and process groups of this machine.
-
-A command runs in a session of its own, with an environment that holds only what is declared. With bubblewrap it sees
-its own lease and the system's programs; without, it may read what the orchestrator's user may read.
-"""
+"""A lease on this machine: a folder, and the commands that run in it one after the other."""
 
 import asyncio
 import os
 import shutil
-import signal
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from drivetrain.orchestrator.backends.base import PLACES, BackendError, CannotExec, Command, Exit
-from drivetrain.orchestrator.backends.bubblewrap import Bubblewrap
-from drivetrain.orchestrator.backends.processes import Process, ProcessesRemain, ask_to_end, end_all, supported
+import msgspec
+
+from drivetrain.orchestrator.backends.base import PLACES, BackendError, CannotExec, Command, Exit, Sandbox
+from drivetrain.orchestrator.backends.process.bubblewrap import PROXY_URL, Bubblewrap
+from drivetrain.orchestrator.backends.process.disk import until_full
+from drivetrain.orchestrator.backends.process.limits import Limits, by_rlimits
+from drivetrain.orchestrator.backends.process.processes import count_of
+from drivetrain.orchestrator.backends.process.running import MARK, Ground, run, sweep
+from drivetrain.orchestrator.backends.process.sockets import close_socket
 from drivetrain.orchestrator.trees import copy_out, make_real, merge_tree, read_head, remove
 
-MARK = "DRIVETRAIN_LEASE"
-"""Environment variable that every process of a lease inherits; its value is the lease's folder."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 CONFINED = {"home": "/home/agent", "tmp": "/tmp"}
 """Where a confined command finds its folders; the others lie at the root, under their names."""
@@ -29,69 +26,44 @@ CONFINED = {"home": "/home/agent", "tmp": "/tmp"}
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ProcessBackend:
-    """Leases under one folder. `path` comes before the system's own folders in a command's PATH; `grace_s` is the
-    time between SIGTERM and SIGKILL; with `keep`, a stopped lease's folder stays for inspection; with `bubblewrap`,
-    commands are confined."""
-
-    root: Path
-    path: tuple[Path, ...] = ()
-    grace_s: float = 2.0
-    keep: bool = False
-    bubblewrap: Bubblewrap | None = None
-
-    @property
-    def fixed_places(self) -> bool:
-        return self.bubblewrap is not None
-
-    def __post_init__(self) -> None:
-        if not supported():
-            raise BackendError("the process backend needs Linux with /proc and Python's pidfd functions")
-        if not self.root.is_absolute():
-            raise BackendError(f"the leases' folder {self.root} is relative: give an absolute path")
-
-    async def start(self, name: str, workdir: str = "/app") -> "ProcessLease":
-        lease = ProcessLease(self, self.root / name, workdir)
-        try:
-            for place in PLACES:
-                make_real(lease.folder / place)
-            make_real(lease.folder / "logs" / "verifier")
-        except OSError as error:
-            raise BackendError(f"cannot create {lease.folder}: {error.strerror}") from error
-        return lease
-
-    async def reap(self) -> int:
-        inside = f"{self.root}{os.sep}"
-        ended = await _end(lambda process: (process.mark or "").startswith(inside))
-        if not self.keep and self.root.is_dir():
-            for folder in self.root.iterdir():
-                await asyncio.to_thread(remove, folder)
-        return ended
-
-
 class ProcessLease:
-    """See `Lease` for the contract."""
+    """See `Lease` for the contract. `socket` is the way to the proxy of a command without a network."""
 
-    def __init__(self, backend: ProcessBackend, folder: Path, workdir: str) -> None:
-        self._backend = backend
-        self.folder = folder
-        self.places: Mapping[str, str] = _places(folder, workdir, backend.fixed_places)
-        self._log = folder / "output.log"
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        ground: Ground,
+        limits: Limits,
+        *,
+        path: tuple[Path, ...] = (),
+        keep: bool = False,
+        bubblewrap: Bubblewrap | None = None,
+        closed: bool = False,
+        socket: Path | None = None,
+    ) -> None:
+        self.folder = ground.folder
+        self.places: Mapping[str, str] = _places(self.folder, sandbox.workdir, bubblewrap is not None)
+        self._access = sandbox.access
+        self.proxy_url = PROXY_URL if socket else sandbox.access.url if sandbox.access else ""
+        self._ground, self._limits, self._path, self._keep = ground, limits, path, keep
+        self._bubblewrap, self._closed, self._socket = bubblewrap, closed, socket
 
     async def exec(self, command: Command) -> Exit:
+        if (stored := self._stored(command)) is not None:
+            return stored
         environment = self._environment(command)
         program = shutil.which(command.argv[0], path=environment["PATH"])
         if program is None:
             raise CannotExec(f"{command.argv[0]} was not found in {environment['PATH']}")
-        begun = time.monotonic()
-        process = await self._spawn(program, command, environment)
-        try:
-            timed_out = await self._wait(process, command.timeout_s)
-        finally:
-            # Also when this task is cancelled: nothing may stay behind.
-            await asyncio.shield(self._sweep(process))
-        return Exit(self._status(process.returncode or 0), timed_out, time.monotonic() - begun)
+        argv = [*self._limited(), program, *command.argv[1:]]
+        if self._bubblewrap is not None:
+            binds = {str(self.folder / place): path for place, path in self.places.items()}
+            argv = self._bubblewrap.wrap(argv, binds, self.places["work"], self._closed, self._socket)
+        ended = await run(
+            argv, environment, self._ground, command.timeout_s, partial(until_full, self.folder, self._limits)
+        )
+        await self._store(command, ended)
+        return ended
 
     async def upload(self, tree: Path, to: str) -> None:
         await _copying(merge_tree, tree, self.folder / to)
@@ -103,68 +75,55 @@ class ProcessLease:
         return await _copying(read_head, self.folder, path, limit)
 
     async def logs(self, limit: int) -> str:
-        if not self._log.is_file():
+        log = self.folder / "output.log"
+        if not log.is_file():
             return ""
-        with self._log.open("rb") as file:
-            file.seek(max(0, self._log.stat().st_size - 4 * limit))
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 4 * limit))
             return file.read().decode("utf-8", errors="replace").strip()[-limit:]
 
     async def stop(self) -> None:
-        await _end(lambda process: process.mark == str(self.folder))
-        if not self._backend.keep:
+        await sweep(self._ground)
+        if self._ground.group is not None:
+            await asyncio.to_thread(self._ground.group.remove)
+        if self._socket is not None and self._access is not None:
+            await close_socket(self._access)
+        if not self._keep:
             await _copying(remove, self.folder)
 
+    def _limited(self) -> Sequence[str]:
+        """Inside of bubblewrap, where a user has no processes yet."""
+        if self._ground.group is not None or self._bubblewrap is not None:
+            return by_rlimits(self._limits, self._ground.group is not None)
+        return by_rlimits(self._limits, False, count_of(os.getuid()))
+
     def _environment(self, command: Command) -> dict[str, str]:
-        path = os.pathsep.join([*map(str, self._backend.path), SYSTEM_PATH])
+        path = os.pathsep.join([*map(str, self._path), SYSTEM_PATH])
         own = {variable: self.places[place] for place, variable in PLACES.items()}
         return {"PATH": path, "LANG": "C.UTF-8", **command.environment, **own, MARK: str(self.folder)}
 
-    def _argv(self, program: str, command: Command) -> list[str]:
-        argv = [program, *command.argv[1:]]
-        if self._backend.bubblewrap is None:
-            return argv
-        binds = {str(self.folder / place): path for place, path in self.places.items()}
-        return self._backend.bubblewrap.wrap(argv, binds, self.places["work"])
+    def _stored(self, command: Command) -> Exit | None:
+        path = self.folder / "exits" / (command.id or "")
+        return msgspec.json.decode(path.read_bytes(), type=Exit) if command.id and path.is_file() else None
 
-    def _status(self, status: int) -> int:
-        """The command's own status: bubblewrap tells of a signal as shells do, by 128 and its number."""
-        killed = self._backend.bubblewrap is not None and 128 < status < 128 + signal.NSIG
-        return 128 - status if killed else status
+    async def _store(self, command: Command, ended: Exit) -> None:
+        if command.id:
+            path = self.folder / "exits" / command.id
+            await _copying(path.write_bytes, msgspec.json.encode(ended))
 
-    async def _spawn(self, program: str, command: Command, environment: dict[str, str]) -> asyncio.subprocess.Process:
-        with self._log.open("ab") as log:
-            try:
-                return await asyncio.create_subprocess_exec(
-                    *self._argv(program, command),
-                    cwd=self.folder / "work",
-                    env=environment,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=asyncio.subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise CannotExec(f"{command.argv[0]} could not be started: {error.strerror}") from error
 
-    async def _wait(self, process: asyncio.subprocess.Process, timeout_s: float) -> bool:
-        """Wait for the end; at the timeout ask with SIGTERM, then insist. Returns whether time ran out."""
-        if await _ended(process, timeout_s):
-            return False
-        if self._backend.bubblewrap is None:
-            _signal_group(process, signal.SIGTERM)
-        else:  # the wrapper stays: its end would be the sudden end of all that is inside
-            await asyncio.to_thread(ask_to_end, MARK, str(self.folder), process.pid)
-        if not await _ended(process, self._backend.grace_s):
-            _signal_group(process, signal.SIGKILL)
-            await process.wait()
-        return True
+def make_folders(folder: Path) -> None:
+    """The places of a lease, and what it remembers.
 
-    async def _sweep(self, process: asyncio.subprocess.Process) -> None:
-        """End the leader and all that it started, also what left its group or dropped the mark (not both)."""
-        if process.returncode is None:
-            _signal_group(process, signal.SIGKILL)
-            await process.wait()
-        await _end(lambda other: other.mark == str(self.folder) or other.session == process.pid)
+    Raises:
+        BackendError: the disk refuses.
+    """
+    try:
+        for place in (*PLACES, "exits"):
+            make_real(folder / place)
+        make_real(folder / "logs" / "verifier")
+    except OSError as error:
+        raise BackendError(f"cannot create {folder}: {error.strerror}") from error
 
 
 def _places(folder: Path, workdir: str, confined: bool) -> dict[str, str]:
@@ -179,25 +138,3 @@ async def _copying(function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.to_thread(function, *arguments)
     except OSError as error:
         raise BackendError(f"copying failed: {error}") from error
-
-
-async def _end(chosen: Callable[[Process], bool]) -> int:
-    try:
-        return await end_all(MARK, chosen)
-    except ProcessesRemain as error:
-        raise BackendError(str(error)) from error
-
-
-async def _ended(process: asyncio.subprocess.Process, timeout_s: float) -> bool:
-    try:
-        await asyncio.wait_for(process.wait(), timeout_s)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _signal_group(process: asyncio.subprocess.Process, signum: signal.Signals) -> None:
-    # The leader was not waited for yet, so its pid still names its group.
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signum)

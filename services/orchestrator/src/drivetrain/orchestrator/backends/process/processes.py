@@ -35,6 +35,15 @@ def supported() -> bool:
     return PROC.joinpath("self", "stat").exists() and hasattr(os, "pidfd_open")
 
 
+def count_of(user: int) -> int:
+    """How many processes a user has."""
+    found = 0
+    for pid in _pids():
+        with suppress(OSError):
+            found += (PROC / str(pid)).stat().st_uid == user
+    return found
+
+
 async def end_all(variable: str, chosen: Callable[[Process], bool], limit_s: float = 5.0) -> int:
     """SIGKILL every process that `chosen` accepts, again and again until none is left; returns how many were hit.
 
