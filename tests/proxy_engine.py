@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,13 +38,14 @@ def logprob(token: int) -> float:
 @dataclass
 class StubEngine:
     """An HTTP server that speaks vLLM's generate protocol and samples what the test says: `scripts` one after another,
-    then `always`."""
+    then what `choose` makes of the request, or `always`."""
 
     url: str = ""
     healthy: bool = True
     version: str = "7"
     scripts: list[Script] = field(default_factory=list)
     always: Script | None = None
+    choose: Callable[[dict[str, Any]], Script] | None = None
     runner: web.AppRunner | None = None
     requests: list[dict[str, Any]] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,10 +70,15 @@ class StubEngine:
             if connection.transport:
                 connection.transport.abort()
 
+    def _script(self) -> Script:
+        if self.choose and not self.scripts:
+            return self.choose(self.requests[-1])
+        return self.always if self.always and not self.scripts else self.scripts.pop(0)
+
     async def generate(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(await request.json())
         self.asked.set()
-        script = self.always if self.always and not self.scripts else self.scripts.pop(0)
+        script = self._script()
         if script.status != 200:
             return web.json_response({"error": {"message": script.said}}, status=script.status)
         if script.reset and request.transport:

@@ -18,13 +18,17 @@ ANTHROPIC = ("/v1/messages", "/v1/messages/count_tokens")
 REFUSED = {400: "invalid_request_error", 404: "not_found_error", 413: "request_too_large"}
 WAIT_S = 10.0
 MODEL = {"model": "default"}
-GOOD = (MODEL, MODEL | {"messages": [{"role": "user", "content": "Hi"}], "prompt": "Hi", "input": "Hi"})
+CONTENTS = {"contents": [{"parts": [{"text": "Hi"}]}]}
+GOOD = (MODEL, MODEL | {"messages": [{"role": "user", "content": "Hi"}], "prompt": "Hi", "input": "Hi"} | CONTENTS)
 ENDS = {
     "/v1/chat/completions": "data: [DONE]",
     "/v1/completions": "data: [DONE]",
     "/v1/messages": "message_stop",
     "/v1/responses": "event: response.",
+    "/v1beta/models/{model}:streamGenerateContent": "data: {",
+    "/v1/models/{model}:streamGenerateContent": "data: {",
 }
+GOOGLE = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 413: "INVALID_ARGUMENT"}
 
 
 def cases_of(url: str) -> st.SearchStrategy[Any]:
@@ -39,6 +43,7 @@ def likely(case: Any, fields: set[str], good: dict[str, Any]) -> None:
     """Let a request come further than to its first unknown field, and with `good` values further than to those."""
     if isinstance(case.body, dict):
         case.body = {name: good.get(name, value) for name, value in case.body.items() if name in fields}
+        case.path_parameters = dict.fromkeys(case.path_parameters or {}, "default")
 
 
 def look_at(case: Any, answer: schemathesis.Response, fields: set[str]) -> None:
@@ -54,6 +59,9 @@ def look_at(case: Any, answer: schemathesis.Response, fields: set[str]) -> None:
     if path in ANTHROPIC:
         assert (set(refusal), set(error)) == ({"type", "error"}, {"type", "message"})
         assert error["type"] == REFUSED[answer.status_code]
+    elif ":" in path or "/v1beta/" in path:
+        assert set(error) == {"code", "message", "status"}
+        assert error["status"] == GOOGLE[answer.status_code]
     else:
         assert set(error) == {"message", "type", "param", "code"}
         assert error["type"] == "invalid_request_error"

@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TypeVar
 
 from starlette.requests import Request
 
 from drivetrain.proxy.access.bounds import Bounds, body_of, within
-from drivetrain.proxy.access.keys import Keys
+from drivetrain.proxy.access.keys import Keys, key_in
 from drivetrain.proxy.access.principal import Principal
 from drivetrain.proxy.access.rates import Rates
 from drivetrain.proxy.replies.parts import Finished
@@ -33,7 +33,10 @@ class Door:
         Raises:
             Refused: the key is not good.
         """
-        return self._keys.authenticate(request.headers, self._clock())
+        headers: Mapping[str, str] = request.headers
+        if not key_in(headers) and (key := request.query_params.get("key")):
+            headers = {**headers, "x-goog-api-key": key}
+        return self._keys.authenticate(headers, self._clock())
 
     async def enter(self, request: Request) -> tuple[Principal, bytes]:
         """The same, counted as one request of that key, and the body.

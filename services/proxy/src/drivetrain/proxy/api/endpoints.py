@@ -1,7 +1,7 @@
 """The proxy's HTTP endpoints: every dialect leads to the gateway of the policy that `model` names."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -15,8 +15,9 @@ from drivetrain.proxy.api import feedback
 from drivetrain.proxy.api.continuing import may_continue, unknown, whole
 from drivetrain.proxy.api.feedback import Feedback
 from drivetrain.proxy.api.http import EventStream, json_response, while_connected
-from drivetrain.proxy.dialects import answers, anthropic, models
+from drivetrain.proxy.dialects import answers, anthropic, gemini, models
 from drivetrain.proxy.dialects.base import Dialect, Head
+from drivetrain.proxy.dialects.gemini.array import as_array
 from drivetrain.proxy.errors import Refused, quoted
 from drivetrain.proxy.gateway import Gateway
 from drivetrain.proxy.identify import Identifier
@@ -47,7 +48,7 @@ class Endpoints:
             Refused: the request cannot be honoured, or no replica answers.
         """
         principal, body = await self._door.enter(request)
-        ask = await self._whole(dialect.read(body), principal)
+        ask = await self._whole(addressed(dialect.read(body), request), principal)
         gateway = self._gateway(ask)
         caller = self._identifier.caller(principal, request.headers, request.path_params.get("session"), ask)
         replies = [gateway.reply(caller, sibling) for sibling in siblings(ask)]
@@ -59,7 +60,7 @@ class Endpoints:
             head = Head(ask=ask, created=created, opened=opened)
             parts = self._door.metered(principal, answers.merged(replies), len(opened[0].prompt_ids))
             if ask.stream:
-                return EventStream(answers.stream(parts, dialect.writer(head)), stack.pop_all().aclose)
+                return _streamed(request, answers.stream(parts, dialect.writer(head)), stack.pop_all().aclose)
             wholes = await while_connected(request.receive, answers.whole(parts, len(replies)))
         return json_response(dialect.document(head, wholes))
 
@@ -70,9 +71,18 @@ class Endpoints:
         counting = self._gateway(ask).count(ask)
         return json_response({"input_tokens": await while_connected(request.receive, counting)})
 
+    async def gemini_count(self, request: Request) -> Response:
+        """`POST /v1beta/models/{model}:countTokens`."""
+        _, body = await self._door.enter(request)
+        ask = self._door.within(addressed(gemini.read_count(body), request))
+        counting = self._gateway(ask).count(ask)
+        return json_response({"totalTokens": await while_connected(request.receive, counting)})
+
     async def models(self, request: Request) -> Response:
-        """`GET /v1/models`, in the shape of the client that asks."""
+        """`GET /v1/models` and `/v1beta/models`, in the shape of the client that asks."""
         policies = sorted(filter(self._door.principal(request).may_use, self._policies))
+        if models.is_gemini(request.headers):
+            return json_response(models.gemini_list(policies))
         shaped = models.anthropic_list if "anthropic-version" in request.headers else models.openai_list
         return json_response(shaped(policies, self._since))
 
@@ -81,6 +91,8 @@ class Endpoints:
         name = request.path_params["model"]
         self._door.principal(request)
         self._known(name)
+        if models.is_gemini(request.headers):
+            return json_response(models.gemini_model(name))
         shaped = models.anthropic_model if "anthropic-version" in request.headers else models.openai_model
         return json_response(shaped(name, self._since))
 
@@ -142,6 +154,21 @@ class Endpoints:
         if model not in self._policies:
             message = f"there is no model {quoted(model)} here; the models are: {', '.join(sorted(self._policies))}"
             raise Refused(404, message, param="model", code="model_not_found")
+
+
+def addressed(ask: Ask, request: Request) -> Ask:
+    """The ask with what the request's path says: the model, and whether the answer is streamed."""
+    if (model := request.path_params.get("model")) is None:
+        return ask
+    streamed = request.url.path.endswith(gemini.STREAM_PATH.rpartition(":")[2])
+    return msgspec.structs.replace(ask, model=model, stream=streamed)
+
+
+def _streamed(request: Request, events: AsyncIterator[bytes], close: Callable[[], Awaitable[None]]) -> Response:
+    """Server-sent events, or an array where a request that names its model in the path asks for no events."""
+    if "model" in request.path_params and request.query_params.get("alt") != "sse":
+        return EventStream(as_array(events), close, media_type="application/json")
+    return EventStream(events, close)
 
 
 def siblings(ask: Ask) -> list[Ask]:

@@ -53,10 +53,13 @@ class EventStream(Response):
     `close` is called at the end in any case: a source that was never begun cannot close what it would read.
     """
 
-    media_type = "text/event-stream"
-
-    def __init__(self, source: AsyncIterator[bytes], close: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+    def __init__(
+        self,
+        source: AsyncIterator[bytes],
+        close: Callable[[], Awaitable[None]],
+        media_type: str = "text/event-stream",
+    ) -> None:
+        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}, media_type=media_type)
         del self.headers["content-length"]
         self._source, self._close = source, close
 

@@ -1,5 +1,6 @@
 """The endpoints as an ASGI app: its routes, refusals in the shape that each caller knows, and the OpenAPI document."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -18,9 +19,10 @@ from drivetrain.proxy.access.rollouts import RolloutSockets
 from drivetrain.proxy.api.endpoints import Endpoints
 from drivetrain.proxy.api.http import CallerLeft, json_response
 from drivetrain.proxy.api.patience import status_of
-from drivetrain.proxy.dialects import anthropic, openai_chat
+from drivetrain.proxy.dialects import anthropic, gemini, openai_chat
 from drivetrain.proxy.dialects.base import Dialect
 from drivetrain.proxy.dialects.catalog import DIALECTS, schemas
+from drivetrain.proxy.dialects.models import is_gemini
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.metrics import REQUESTS
 
@@ -32,10 +34,12 @@ def build_app(endpoints: Endpoints) -> FastAPI:
     app = FastAPI(title="Drivetrain proxy", docs_url=None, redoc_url=None)
     bodies, components = schemas()
     routes: list[tuple[str, str, str, Handler]] = [
-        (dialect.PATH, "POST", dialect.PATH.removeprefix("/v1/"), partial(endpoints.reply, dialect))
-        for dialect in DIALECTS
+        (dialect.PATH, "POST", _endpoint(dialect.PATH), partial(endpoints.reply, dialect)) for dialect in DIALECTS
     ]
     routes += [
+        *_gemini(endpoints),
+        ("/v1beta/models", "GET", "models", endpoints.models),
+        ("/v1beta/models/{model}", "GET", "models", endpoints.model),
         ("/v1/messages/count_tokens", "POST", "count_tokens", endpoints.count_tokens),
         ("/v1/feedback", "POST", "feedback", endpoints.feedback),
         ("/v1/models", "GET", "models", endpoints.models),
@@ -53,6 +57,24 @@ def build_app(endpoints: Endpoints) -> FastAPI:
     app.add_exception_handler(Exception, _failed)
     _describe(app, components)
     return app
+
+
+def _endpoint(path: str) -> str:
+    """What the metrics call the endpoint of a dialect."""
+    return path.rpartition(":")[2].removeprefix("/v1/")
+
+
+def _gemini(endpoints: Endpoints) -> list[tuple[str, str, str, Handler]]:
+    """The routes that Gemini's clients take, under both names of its API."""
+    reply = (_endpoint(gemini.PATH), partial(endpoints.reply, gemini))
+    handlers: dict[str, tuple[str, Handler]] = {
+        gemini.also(gemini.PATH): reply,
+        gemini.STREAM_PATH: reply,
+        gemini.also(gemini.STREAM_PATH): reply,
+        gemini.COUNT_PATH: ("count_tokens", endpoints.gemini_count),
+        gemini.also(gemini.COUNT_PATH): ("count_tokens", endpoints.gemini_count),
+    }
+    return [(path, "POST", name, handler) for path, (name, handler) in handlers.items()]
 
 
 class Straight:
@@ -117,11 +139,16 @@ def _answer(endpoint: str, handler: Handler) -> Handler:
     return answer
 
 
+_GEMINI = re.compile(r"/models/[^/]+:(generateContent|streamGenerateContent|countTokens)$")
+
+
 def dialect_of(request: Request) -> Dialect:
     """In whose shape a request is refused: that of its path, or of the client it comes from."""
     path = request.url.path
     if "anthropic-version" in request.headers or "/v1/messages" in path:
         return anthropic
+    if "/v1beta/" in path or is_gemini(request.headers) or _GEMINI.search(path):
+        return gemini
     return next((dialect for dialect in DIALECTS if path.endswith(dialect.PATH)), openai_chat)
 
 

@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 
 from drivetrain.proxy.api.feedback import Feedback
-from drivetrain.proxy.dialects import anthropic, openai_chat, openai_completions, openai_responses
+from drivetrain.proxy.dialects import anthropic, gemini, openai_chat, openai_completions, openai_responses
 from drivetrain.proxy.dialects.anthropic.body import CountBody
 from drivetrain.proxy.dialects.base import Dialect, Support
+from drivetrain.proxy.dialects.gemini.body import CountBody as GeminiCount
 
-DIALECTS: tuple[Dialect, ...] = (openai_chat, openai_responses, openai_completions, anthropic)
+DIALECTS: tuple[Dialect, ...] = (openai_chat, openai_responses, openai_completions, anthropic, gemini)
 
 _INTRODUCTION = """# Dialects
 
@@ -31,6 +32,8 @@ def page() -> str:
 def schemas() -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """JSON Schemas of the request bodies by path, and the components that they refer to."""
     bodies: dict[str, type[msgspec.Struct]] = {dialect.PATH: dialect.SUPPORT.body for dialect in DIALECTS}
+    bodies |= dict.fromkeys((gemini.STREAM_PATH, *map(gemini.also, gemini.GENERATE)), gemini.SUPPORT.body)
+    bodies |= dict.fromkeys((gemini.COUNT_PATH, gemini.also(gemini.COUNT_PATH)), GeminiCount)
     bodies |= {f"{anthropic.PATH}/count_tokens": CountBody, "/v1/feedback": Feedback}
     found, components = msgspec.json.schema_components(bodies.values(), ref_template=_COMPONENTS)
     return dict(zip(bodies, found, strict=True)), components
@@ -42,7 +45,7 @@ def _section(dialect: Dialect) -> str:
 
 
 def _rows(support: Support) -> Iterator[tuple[str, str, str]]:
-    fields = sorted(support.body.__struct_fields__)
+    fields = sorted(support.body.__struct_encode_fields__)
     for name in fields:
         remedy = support.refused.get(name)
         yield name, "honoured", "; else ".join(filter(None, (support.notes.get(name), remedy)))

@@ -1,8 +1,13 @@
-"""The list of models, and one of them, as OpenAI's and Anthropic's clients read it."""
+"""The list of models, and one of them, as OpenAI's, Anthropic's and Gemini's clients read it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+
+def is_gemini(headers: Mapping[str, str]) -> bool:
+    """Whether a client is one of Gemini's. Header names are lower case."""
+    return "x-goog-api-key" in headers or "x-goog-api-client" in headers
 
 
 def openai_model(policy: str, since: int) -> dict[str, Any]:
@@ -25,3 +30,14 @@ def anthropic_list(policies: Sequence[str], since: int) -> dict[str, Any]:
     """All policies in Anthropic's shape, on one page."""
     ends = {"first_id": policies[0], "last_id": policies[-1]} if policies else {"first_id": None, "last_id": None}
     return {"data": [anthropic_model(policy, since) for policy in policies], "has_more": False, **ends}
+
+
+def gemini_model(policy: str) -> dict[str, Any]:
+    """A policy as Gemini describes a model."""
+    methods = ["generateContent", "streamGenerateContent", "countTokens"]
+    return {"name": f"models/{policy}", "displayName": policy, "supportedGenerationMethods": methods}
+
+
+def gemini_list(policies: Sequence[str]) -> dict[str, Any]:
+    """All policies in Gemini's shape, on one page."""
+    return {"models": [gemini_model(policy) for policy in policies]}

@@ -93,7 +93,7 @@ def typed(raw: dict[str, Any], support: Support, body: type[B]) -> B:
         Refused: an unknown field, or a value that cannot be honoured.
     """
     for name in raw:
-        if name not in body.__struct_fields__ and name not in support.harmless:
+        if name not in body.__struct_encode_fields__ and name not in support.harmless:
             remedy = support.refused.get(name, "leave it out")
             raise Refused(400, f"the field {quoted(name)} is not supported: {remedy}", param=quoted(name)[1:-1])
     try:
