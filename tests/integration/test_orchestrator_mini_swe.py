@@ -1,25 +1,18 @@
 """A real mini-swe-agent works on a task through the real proxy; only the engine behind the proxy is scripted."""
 
-import asyncio
 import json
-import os
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
-from aiohttp import ClientSession, web
-from tokenizers import Tokenizer
 
 from drivetrain.cli.models import prepare_model
 from drivetrain.common.bus import NatsBus, connect
 from drivetrain.common.events import (
-    Event,
     RolloutFinished,
     RolloutRef,
     RolloutRequested,
@@ -29,16 +22,18 @@ from drivetrain.common.events import (
 from drivetrain.common.settings import BusSettings
 from drivetrain.common.tasks import load_task, plain
 from tests.sandboxes import BACKENDS
-from tests.servers import free_port, nats_command, running
+from tests.scripted_engine import ScriptedEngine, serving
+from tests.servers import free_port
+from tests.service_processes import event, service, until
 
 ROOT = Path(__file__).parents[2]
-MINI = ROOT / ".harness" / "mini" / "bin"
+MINI = ROOT / ".harness" / "data" / "harnesses" / "mini-swe-agent" / "bin"
 TASK = ROOT / "services/orchestrator/examples/write-greeting.yaml"
 SECRET = "a secret of this test alone"
 LIMIT_S = 60.0
 
 pytestmark = pytest.mark.skipif(
-    not (MINI / "mini").exists(), reason="mini-swe-agent is not installed in .harness/mini: `make test` does that"
+    not (MINI / "mini").exists(), reason="mini-swe-agent is not installed in .harness: `make test` does that"
 )
 
 
@@ -49,55 +44,6 @@ def call(command: str) -> str:
 
 
 SUBMIT = call("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
-
-
-class ScriptedEngine:
-    """vLLM's generate endpoint with its replies written in advance; the n-th call gets the n-th reply."""
-
-    def __init__(self, model: str) -> None:
-        self._tokenizer = Tokenizer.from_file(f"{model}/tokenizer.json")
-        self._end = self._tokenizer.encode("<|im_end|>", add_special_tokens=False).ids
-        self.script([])
-
-    def script(self, replies: Sequence[str]) -> None:
-        """Begin anew with other replies; after the last of them it is repeated."""
-        self._replies = list(replies)
-        self.prompts: list[list[int]] = []
-        self.sampled: list[list[int]] = []
-
-    def app(self) -> web.Application:
-        app = web.Application()
-        app.router.add_get("/health", self._health)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_post("/inference/v1/generate", self._generate)
-        return app
-
-    async def _health(self, request: web.Request) -> web.Response:
-        return web.Response()
-
-    async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "p", "max_model_len": 8192}]})
-
-    async def _generate(self, request: web.Request) -> web.StreamResponse:
-        self.prompts.append((await request.json())["token_ids"])
-        reply = self._replies[min(len(self.sampled), len(self._replies) - 1)]
-        ids = [*self._tokenizer.encode(reply, add_special_tokens=False).ids, *self._end]
-        self.sampled.append(ids)
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        half = len(ids) // 2
-        for part, last in ((ids[:half], False), (ids[half:], True)):
-            await response.write(b"data: " + json.dumps(self._chunk(part, len(ids), last)).encode() + b"\n\n")
-        await response.write(b"data: [DONE]\n\n")
-        return response
-
-    def _chunk(self, ids: list[int], length: int, last: bool) -> dict[str, Any]:
-        content = [{"token": f"token_id:{token}", "token_id": token, "logprob": -0.5} for token in ids]
-        choice: dict[str, Any] = {"index": 0, "token_ids": ids, "logprobs": {"content": content}}
-        choice["finish_reason"] = "stop" if last else None
-        if last:
-            choice["weight_versions"] = [{"start": 0, "end": length, "version": "3"}]
-        return {"choices": [choice]}
 
 
 @pytest.fixture(scope="module")
@@ -133,63 +79,6 @@ async def stack(
         service("orchestrator", folder / "o.log", closed(orchestrator_settings(nats_url, proxy_url, folder / "work"))),
     ):
         yield Stack(engine, bus, policy)
-
-
-@asynccontextmanager
-async def serving(engine: ScriptedEngine) -> AsyncIterator[str]:
-    runner = web.AppRunner(engine.app())
-    await runner.setup()
-    port = free_port()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        await runner.cleanup()
-
-
-@asynccontextmanager
-async def service(name: str, log: Path, settings: dict[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
-    """One of our services as a process of its own, ready; told to stop and waited for at the end."""
-    admin = free_port()
-    prefix = f"DRIVETRAIN_{name.upper()}_"
-    own = {prefix + key: value for key, value in {**settings, "ADMIN__PORT": str(admin)}.items()}
-    with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", f"drivetrain.{name}"), env={**os.environ, **own}, stdout=output, stderr=output
-        )
-    try:
-        await until(lambda: _ready(f"http://127.0.0.1:{admin}/readyz", process, log))
-        yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await asyncio.wait_for(process.wait(), 15)
-
-
-async def _ready(url: str, process: asyncio.subprocess.Process, log: Path) -> bool | None:
-    assert process.returncode is None, _text(log)
-    async with ClientSession() as http:
-        try:
-            async with http.get(url) as response:
-                return response.status == 200 or None
-        except OSError:
-            return None
-
-
-def _text(path: Path) -> str:
-    return path.read_text()
-
-
-async def until(look: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(LIMIT_S):
-        while (found := await look()) is None:  # noqa: ASYNC110 - other processes bring it about
-            await asyncio.sleep(0.05)
-    return found
-
-
-async def event(bus: NatsBus, stream: str, subject: str) -> Event | None:
-    stored = await bus.get(stream, subject)
-    return stored.event if stored else None
 
 
 async def request(bus: NatsBus, policy: str, task: Mapping[str, object], timeout_s: float = 60.0) -> RolloutRef:
@@ -283,44 +172,3 @@ async def two_turns(bus: NatsBus, done: RolloutFinished) -> list[TurnRecorded] |
     stored = await bus.last("TURNS", f"turn.recorded.*.{done.policy}.{done.session}.*")
     turns = [found.event for found in stored if isinstance(found.event, TurnRecorded)]
     return sorted(turns, key=lambda turn: turn.started_at) if len(turns) == 2 else None
-
-
-async def test_a_killed_orchestrator_ends_its_rollouts_at_the_next_start(tmp_path: Path) -> None:
-    port = free_port()
-    with running(nats_command(port, tmp_path / "nats"), port, tmp_path / "nats.log"):
-        bus = await connect(BusSettings(url=f"nats://127.0.0.1:{port}"))
-        await killed_and_started_again(bus, f"nats://127.0.0.1:{port}", tmp_path)
-        await bus.close()
-
-
-async def killed_and_started_again(bus: NatsBus, nats_url: str, folder: Path) -> None:
-    settings = {**orchestrator_settings(nats_url, "http://127.0.0.1:9", folder / "work"), "ISOLATION": "none"}
-    pid_file = folder / "pid"
-    script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; sleep 600"
-    task = {"name": "wait", "instruction": "wait", "command": script, "verify": {"command": "true"}}
-    async with service("orchestrator", folder / "first.log", settings) as first:
-        ref = await request(bus, "p", task, timeout_s=600)
-        await until(lambda: written(pid_file))
-        first.kill()
-        await first.wait()
-    assert alive(int(_text(pid_file)))
-    async with service("orchestrator", folder / "second.log", settings):
-        done = await finished(bus, ref)
-        stopped_at = time.monotonic()
-    assert time.monotonic() - stopped_at < 4, "an idle orchestrator stops at once"
-    assert (done.reason, done.outcome) == ("infrastructure", None)
-    assert not alive(int(_text(pid_file)))
-    assert os.listdir(folder / "work" / "leases") == []
-
-
-async def written(path: Path) -> bool | None:
-    return alive(int(_text(path))) if _exists(path) else None
-
-
-def _exists(path: Path) -> bool:
-    return path.exists()
-
-
-def alive(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"

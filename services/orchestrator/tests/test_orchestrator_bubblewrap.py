@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.common.events import RolloutState
 from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.tasks import parse_task
-from drivetrain.orchestrator.app import fresh
 from drivetrain.orchestrator.backends.base import BackendError, Command, Exit, Sandbox
 from drivetrain.orchestrator.backends.making import confinement
 from drivetrain.orchestrator.backends.process.backend import ProcessBackend
 from drivetrain.orchestrator.backends.process.bubblewrap import Bubblewrap, find_program, readable_for
 from drivetrain.orchestrator.backends.process.lease import ProcessLease
 from drivetrain.orchestrator.backends.process.running import MARK
-from drivetrain.orchestrator.rollouts import Ending
-from drivetrain.orchestrator.runner import Plan, Runner
+from drivetrain.orchestrator.lifecycle.rollouts import Ending
+from drivetrain.orchestrator.running.runner import Plan, Runner
+from drivetrain.orchestrator.work_folder import fresh
 
 
 def usable() -> bool:
@@ -39,6 +40,10 @@ pytestmark = pytest.mark.skipif(not usable(), reason="bubblewrap does not work o
 def backend(tmp_path: Path) -> ProcessBackend:
     leases = tmp_path / "leases"
     return ProcessBackend(leases, grace_s=0.5, bubblewrap=confinement("bubblewrap", leases, ()))
+
+
+async def unheard(state: RolloutState) -> None:
+    """Nobody follows the states here."""
 
 
 async def run(lease: ProcessLease, script: str, timeout_s: float = 20.0) -> Exit:
@@ -168,7 +173,7 @@ async def test_a_task_with_harbors_paths_is_run_and_graded(backend: ProcessBacke
     task = parse_task({"name": "t", "instruction": "/app/made", "command": command, "verify": verify})
     values = dict.fromkeys(("proxy_url", "key", "model", "instruction"), "x") | {"command": command}
     plan = Plan("t", task, load_harnesses()["command"], values, 20.0)
-    ended = await Runner(backend, fresh(tmp_path / "staging")).run(plan, lambda state: None)
+    ended = await Runner(backend, fresh(tmp_path / "staging")).run(plan, unheard)
     assert ended == Ending("failure", 0.0, "", {"reward": 0.5})
 
 

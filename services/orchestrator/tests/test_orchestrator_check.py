@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.orchestrator.app import fresh
 from drivetrain.orchestrator.backends.process.backend import ProcessBackend
 from drivetrain.orchestrator.checking.prove import Checked, check, read
-from drivetrain.orchestrator.runner import Runner
+from drivetrain.orchestrator.running.runner import Runner
+from drivetrain.orchestrator.work_folder import fresh
 
 REWARD = '"${LOGS_DIR:-/logs}/verifier/reward.txt"'
 GOOD = f"if [ -e made ]; then echo 1; else echo 0; fi > {REWARD}"

@@ -5,11 +5,11 @@ from collections import Counter
 from pathlib import Path
 
 from drivetrain.common.tasks import fixed_places, load_tasks
-from drivetrain.orchestrator.app import fresh
 from drivetrain.orchestrator.backends.making import confinement
 from drivetrain.orchestrator.backends.process.backend import ProcessBackend
 from drivetrain.orchestrator.checking.prove import check, read
-from drivetrain.orchestrator.runner import Runner
+from drivetrain.orchestrator.running.runner import Runner
+from drivetrain.orchestrator.work_folder import fresh
 
 TASKS = Path(__file__).parents[3] / "tasks"
 

@@ -9,9 +9,7 @@ from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.identity import ROLLOUT_TENANT, RolloutKey, rollout_session, verify_rollout_key
 from drivetrain.common.tasks import Verify
 from drivetrain.orchestrator.backends.base import Exit
-from drivetrain.orchestrator.grading import MAX_REWARD_BYTES, Verdict, crash, ending, verdict
-from drivetrain.orchestrator.requests import Planner
-from drivetrain.orchestrator.rollouts import (
+from drivetrain.orchestrator.lifecycle.rollouts import (
     Ending,
     InvalidTransition,
     Rollout,
@@ -19,6 +17,8 @@ from drivetrain.orchestrator.rollouts import (
     finished_event,
     outcome_signal,
 )
+from drivetrain.orchestrator.running.grading import MAX_REWARD_BYTES, Verdict, Work, crash, ending, verdict
+from drivetrain.orchestrator.running.requests import Planner
 
 SECRET = b"0123456789abcdef"
 REF = RolloutRef(run="r", group="g", rollout="o", group_size=4)
@@ -30,6 +30,10 @@ REWARD = Verify(command="true", reward="file")
 
 def ran(status: int = 0, timed_out: bool = False) -> Exit:
     return Exit(status, timed_out, 1.0)
+
+
+def worked(harness: str, exit_: Exit, log: str = "") -> Work:
+    return Work(HARNESSES[harness], exit_, log, 5.0)
 
 
 def request(timeout_s: float = 50.0, **task: object) -> RolloutRequested:
@@ -130,16 +134,42 @@ def test_a_verifier_that_fails_says_why_and_nothing_else(
     found = verdict(REWARD, exit_, written, "LOG")
     assert (found.fault, found.outcome) == (fault, None)
     assert told in found.detail
-    ended = ending(ran(), found, 5.0)
+    ended = ending(worked("command", ran()), found)
     assert (ended.reason, ended.outcome, ended.fault) == ("infrastructure", None, fault)
 
 
 def test_a_harness_that_breaks_down_is_a_crash_and_its_last_lines_are_told() -> None:
-    found = crash(HARNESSES["mini-swe-agent"], ran(1), "boom")
-    assert found == Ending("harness_crash", None, "mini-swe-agent ended with status 1; its last lines: boom")
-    assert crash(HARNESSES["command"], ran(1), "") is None
-    assert crash(HARNESSES["command"], ran(-11), "") is not None
-    assert crash(HARNESSES["mini-swe-agent"], ran(-15, timed_out=True), "") is None
+    found = crash(worked("mini-swe-agent", ran(1), "boom"))
+    assert found == Ending(
+        "harness_crash", None, "mini-swe-agent ended with status 1; its last lines: boom", log="boom"
+    )
+    assert crash(worked("command", ran(1))) is None
+    assert crash(worked("command", ran(-11))) is not None
+    assert crash(worked("mini-swe-agent", ran(-15, timed_out=True))) is None
+
+
+def test_a_limit_of_the_sandbox_is_named() -> None:
+    found = crash(worked("mini-swe-agent", Exit(-9, False, 1.0, ("memory",)), "last words"))
+    assert found is not None
+    assert found.detail == "mini-swe-agent ran into its limit of memory; its last lines: last words"
+    assert crash(worked("command", Exit(0, False, 1.0, ("processes",)))) is None
+    full = crash(worked("command", Exit(0, False, 1.0, ("disk",))))
+    assert full is not None
+    assert full.reason == "harness_crash"
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("BadRequestError: ... 'code': 'context_length_exceeded'", "context_overflow"),
+        ("API Error: 400 prompt is too long: 9012 tokens > 8192 maximum", "context_overflow"),
+        ("the prompt is too long for my taste", "harness_crash"),
+    ],
+)
+def test_a_full_context_is_told_from_a_crash(log: str, reason: str) -> None:
+    work = worked("mini-swe-agent", ran(1), log)
+    found = crash(work) or ending(work, Verdict({"reward": 0.5}))
+    assert (found.reason, found.outcome) == (reason, 0.0 if reason == "context_overflow" else None)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +177,7 @@ def test_a_harness_that_breaks_down_is_a_crash_and_its_last_lines_are_told() -> 
     [(False, 1.0, "success"), (False, 0.9, "failure"), (False, 0.0, "failure"), (True, 1.0, "timeout")],
 )
 def test_the_reason_follows_from_time_and_reward(timed_out: bool, reward: float, reason: str) -> None:
-    found = ending(ran(timed_out=timed_out), Verdict({"reward": reward, "part": 0.5}), 5.0)
+    found = ending(worked("command", ran(timed_out=timed_out)), Verdict({"reward": reward, "part": 0.5}))
     assert (found.reason, found.outcome) == (reason, 2 * reward - 1)
     assert found.rewards == {"reward": reward, "part": 0.5}
 

@@ -1,94 +1,20 @@
 """Requests in, outcomes out: each rollout runs once and ends once, whatever happens in between."""
 
-import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from drivetrain.common.bus.memory import MemoryBus
 from drivetrain.common.events import (
     DeadLetter,
-    Event,
-    RolloutFinished,
-    RolloutRef,
-    RolloutRequested,
     RolloutStarted,
-    Signal,
 )
-from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.identity import rollout_session, verify_rollout_key
-from drivetrain.orchestrator.app import FolderInUse, claimed, fresh
-from drivetrain.orchestrator.backends.process.backend import ProcessBackend
-from drivetrain.orchestrator.orchestrator import Orchestrator
-from drivetrain.orchestrator.reports import RECOVERY, Reporter
-from drivetrain.orchestrator.requests import Planner
-from drivetrain.orchestrator.rollouts import Ending, Rollout, outcome_signal
-from drivetrain.orchestrator.runner import Runner
-
-SECRET = b"0123456789abcdef"
-LIMIT_S = 30.0
-T = TypeVar("T")
-E = TypeVar("E", bound=Event)
-
-
-class Service:
-    """An orchestrator over a bus and a folder, and what a reader of the bus sees of it."""
-
-    def __init__(self, bus: MemoryBus, folder: Path, concurrency: int = 2) -> None:
-        self.bus, self.folder = bus, folder
-        planner = Planner("http://proxy:1", SECRET, load_harnesses())
-        runner = Runner(ProcessBackend(folder / "leases", grace_s=0.3), fresh(folder / "staging"))
-        self.orchestrator = Orchestrator(bus, planner, runner, concurrency, time.time)
-
-    async def request(self, command: str | None, rollout: str = "o", **task: object) -> None:
-        data = {"name": "t", "instruction": "make it", "command": command, "verify": {"command": "true"}, **task}
-        ref = RolloutRef(run="r", group="g", rollout=rollout, group_size=2)
-        at = time.time()
-        await self.bus.publish(RolloutRequested(rollout=ref, policy="p", task=data, timeout_s=20.0, at=at))
-
-    async def finished(self, rollout: str = "o") -> RolloutFinished:
-        return await until(lambda: self.one(f"rollout.finished.r.{rollout}", RolloutFinished))
-
-    async def started(self, rollout: str = "o") -> RolloutStarted:
-        return await until(lambda: self.one(f"rollout.started.r.{rollout}", RolloutStarted))
-
-    async def one(self, subject: str, kind: type[E]) -> E | None:
-        stored = await self.bus.get(kind.STREAM, subject)
-        return stored.event if stored and isinstance(stored.event, kind) else None
-
-    async def signal(self) -> Signal:
-        stored = await self.bus.last("SIGNALS", "signal.outcome.>")
-        assert len(stored) == 1
-        assert isinstance(stored[0].event, Signal)
-        return stored[0].event
-
-
-def ended(pid: int) -> bool:
-    """Whether a process has ended; one that nobody waited for yet has."""
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
-
-
-async def until(look: Callable[[], Awaitable[T | None]]) -> T:
-    async with asyncio.timeout(LIMIT_S):
-        while (found := await look()) is None:  # noqa: ASYNC110 - looks through the bus, as a client would
-            await asyncio.sleep(0.01)
-    return found
-
-
-@asynccontextmanager
-async def serving(service: Service) -> AsyncIterator[Service]:
-    task = asyncio.create_task(service.orchestrator.serve())
-    try:
-        yield service
-    finally:
-        await service.orchestrator.drain(0.0)
-        await task
+from drivetrain.orchestrator.work_folder import FolderInUse, claimed
+from tests.orchestrating import LIMIT_S, SECRET, Service, ended, serving, until
 
 
 @pytest.fixture
@@ -285,56 +211,6 @@ async def test_a_redelivered_request_is_not_run_again(tmp_path: Path) -> None:
         await second.request("true", rollout="next")
         await second.finished("next")
     assert count.read_text() == "ran\n"
-
-
-async def test_a_rollout_that_was_running_when_the_orchestrator_died_is_infrastructure(tmp_path: Path) -> None:
-    service = Service(MemoryBus(), tmp_path)
-    ref = RolloutRef(run="r", group="g", rollout="o")
-    await service.request(f"touch {tmp_path / 'ran'}")
-    await service.bus.publish(RolloutStarted(rollout=ref, policy="p", session="s", at=time.time() - 3))
-    async with serving(service):
-        done = await service.finished()
-        await service.request("true", rollout="next")
-        await service.finished("next")
-    assert (done.reason, done.outcome, done.session) == ("infrastructure", None, "s")
-    assert done.seconds >= 3
-    assert not (tmp_path / "ran").exists()
-
-
-async def test_an_outcome_stored_before_the_death_stands(tmp_path: Path) -> None:
-    service = Service(MemoryBus(), tmp_path)
-    rollout = Rollout(RolloutRef(run="r", group="g", rollout="o"), "p", "s", since=time.time())
-    await service.bus.publish(RolloutStarted(rollout=rollout.ref, policy="p", session="s", at=time.time()))
-    await service.bus.publish(outcome_signal(rollout, Ending("success", 1.0), time.time()))
-    async with serving(service):
-        done = await service.finished()
-    assert (done.reason, done.outcome) == ("success", 1.0)
-
-
-async def test_recovery_looks_at_each_start_once(tmp_path: Path) -> None:
-    bus = MemoryBus()
-    for number in range(3):
-        ref = RolloutRef(run="r", group="g", rollout=f"o{number}")
-        await bus.publish(RolloutStarted(rollout=ref, policy="p", session="s", at=1.0))
-    assert await Reporter(bus, time.time).recover() == 3
-    assert await Reporter(bus, time.time).recover() == 0
-    async with bus.consume(RECOVERY) as subscription:
-        assert await subscription.pending() == 0
-
-
-async def test_stopping_gives_a_rollout_time_and_then_cancels_it(tmp_path: Path) -> None:
-    service = Service(MemoryBus(), tmp_path)
-    task = asyncio.create_task(service.orchestrator.serve())
-    await service.request("sleep 600", rollout="long")
-    await service.request("sleep 0.3", rollout="short")
-    for rollout in ("long", "short"):
-        await service.started(rollout)
-    await service.orchestrator.drain(3.0)
-    await task
-    assert not service.orchestrator.serving
-    assert (await service.finished("short")).reason == "success"
-    cancelled = await service.finished("long")
-    assert (cancelled.reason, cancelled.detail) == ("cancelled", "the orchestrator was stopped")
 
 
 async def test_a_broken_request_is_dead_lettered_and_the_next_one_runs(service: Service) -> None:

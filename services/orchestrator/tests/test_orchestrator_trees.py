@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.orchestrator.trees import TooMuch, copy_out, merge_tree, read_head, remove, write_files
+from drivetrain.orchestrator.running.trees import TooMuch, copy_out, merge_tree, read_head, remove, write_files
 
 
 def test_files_are_written_in_folders_of_their_own(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_tree_beyond_measure_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_too_many_files_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drivetrain.orchestrator.trees.MAX_ENTRIES", 10)
+    monkeypatch.setattr("drivetrain.orchestrator.running.trees.MAX_ENTRIES", 10)
     write_files(tmp_path / "root", {f"{number}.txt": b"" for number in range(9)})
     assert copy_out(tmp_path, "root", tmp_path / "out")
     write_files(tmp_path / "root", {"one-more.txt": b""})

@@ -11,6 +11,7 @@ from drivetrain.cli.commands.dead import dead
 from drivetrain.cli.commands.harness import harness
 from drivetrain.cli.commands.judge import judge
 from drivetrain.cli.commands.keys import keys
+from drivetrain.cli.commands.rollout import rollout
 from drivetrain.cli.commands.run import run
 from drivetrain.cli.commands.status import status
 from drivetrain.cli.commands.task import task
@@ -36,6 +37,7 @@ app.add_typer(dead, name="dead")
 app.add_typer(harness, name="harness")
 app.add_typer(judge, name="judge")
 app.add_typer(keys, name="keys")
+app.add_typer(rollout, name="rollout")
 app.add_typer(task, name="task")
 app.add_typer(weights, name="weights")
 

@@ -12,6 +12,7 @@ from drivetrain.common.events import (
     DeadLetter,
     Event,
     RolloutFinished,
+    RolloutMoved,
     RolloutRef,
     RolloutRequested,
     RolloutStarted,
@@ -20,6 +21,7 @@ from drivetrain.common.events import (
 )
 
 Task = dict[str, object]
+KINDS = ("started", "moved", "finished")
 
 
 def group_requests(
@@ -47,7 +49,7 @@ async def follow(bus: NatsBus, requests: Sequence[RolloutRequested], patience_s:
     """
     run = requests[0].rollout.run
     open_subjects = {request.subject(bus.shards) for request in requests}
-    async with _listen(bus, [f"rollout.started.{run}.>", f"rollout.finished.{run}.>", "dead.ROLLOUTS.>"]) as inbox:
+    async with _listen(bus, [f"rollout.{kind}.{run}.>" for kind in KINDS] + ["dead.ROLLOUTS.>"]) as inbox:
         for request in requests:
             await bus.publish(request)
         while open_subjects:
@@ -60,7 +62,7 @@ async def follow(bus: NatsBus, requests: Sequence[RolloutRequested], patience_s:
                 ) from None
             event = await _read(bus, message)
             if request_subject(event) in open_subjects:
-                if not isinstance(event, RolloutStarted):
+                if not isinstance(event, RolloutStarted | RolloutMoved):
                     open_subjects.discard(request_subject(event))
                 yield event
 
@@ -70,7 +72,7 @@ def request_subject(event: Event) -> str:
     match event:
         case DeadLetter():
             return event.subject_of
-        case RolloutStarted() | RolloutFinished():
+        case RolloutStarted() | RolloutMoved() | RolloutFinished():
             return f"{RolloutRequested.PREFIX}.{event.rollout.run}.{event.rollout.rollout}"
     raise TypeError(f"{type(event).__name__} belongs to no rollout")
 

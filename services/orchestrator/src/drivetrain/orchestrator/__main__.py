@@ -1,9 +1,10 @@
-"""`python -m drivetrain.orchestrator`: run the service; `… check PATH`: check tasks."""
+"""`python -m drivetrain.orchestrator`: run the service; `… check PATH`: check tasks; `… gc`: remove sandboxes."""
 
 import sys
 
 from drivetrain.common.lifecycle import Lifecycle, run
 from drivetrain.common.settings import load
+from drivetrain.orchestrator import collecting
 from drivetrain.orchestrator.app import start
 from drivetrain.orchestrator.checking import command as checking
 from drivetrain.orchestrator.settings import OrchestratorSettings
@@ -13,6 +14,9 @@ def main() -> None:
     """Load the settings and run until told to stop, or check tasks."""
     if sys.argv[1:2] == ["check"]:
         checking.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["gc"]:
+        collecting.main(load(OrchestratorSettings, "orchestrator", sys.argv[2:]))
         return
     settings = load(OrchestratorSettings, "orchestrator")
 

@@ -1,27 +1,18 @@
 """Wires the orchestrator: settings, bus, harnesses, backend, and the loop that takes requests."""
 
-import fcntl
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 from drivetrain.common.bus.nats import connect
 from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.lifecycle import Lifecycle
-from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.orchestrator.backends.making import make_backend
-from drivetrain.orchestrator.orchestrator import Orchestrator
-from drivetrain.orchestrator.requests import Planner
-from drivetrain.orchestrator.runner import Runner
+from drivetrain.orchestrator.lifecycle.attempts import Attempts, Retries
+from drivetrain.orchestrator.lifecycle.demand import Demand
+from drivetrain.orchestrator.lifecycle.orchestrator import Ceilings, Orchestrator
+from drivetrain.orchestrator.running.requests import Planner
+from drivetrain.orchestrator.running.runner import Runner
 from drivetrain.orchestrator.settings import OrchestratorSettings
-from drivetrain.orchestrator.trees import remove
-
-log = get_logger("orchestrator")
-
-
-class FolderInUse(RuntimeError):
-    """Another orchestrator holds the work folder."""
+from drivetrain.orchestrator.work_folder import claimed, fresh
 
 
 async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
@@ -33,15 +24,16 @@ async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
     folder = settings.work_folder.expanduser().absolute()
     lifecycle.stack.enter_context(claimed(folder))
     backend = make_backend(settings, folder)
-    if reaped := await backend.reap():
-        log.warning("ended processes of an earlier life", count=reaped)
     harnesses = load_harnesses(settings.harness_folders)
     bus = await connect(settings.bus)
     lifecycle.stack.push_async_callback(bus.close)
     secret = settings.secret.get_secret_value().encode()
     planner = Planner(settings.proxy_url, secret, harnesses, settings.context_tokens, settings.reply_tokens)
-    runner = Runner(backend, fresh(folder / "staging"))
-    orchestrator = Orchestrator(bus, planner, runner, settings.concurrency, time.time)
+    runner = Runner(backend, fresh(folder / "staging"), settings.salvage)
+    attempts = Attempts(bus, planner, runner, Retries(settings.attempts, settings.backoff_s), time.time)
+    ceilings = Ceilings(settings.concurrency, settings.run_concurrency)
+    demand = Demand(bus, settings.max_staleness, settings.ahead)
+    orchestrator = Orchestrator(bus, backend, attempts, ceilings, demand, time.time)
     lifecycle.ready_when("taking requests", lambda: orchestrator.serving)
     lifecycle.spawn(orchestrator.serve(), "orchestrator")
     lifecycle.spawn(_drain(lifecycle, orchestrator, settings.drain_s), "drain")
@@ -50,26 +42,3 @@ async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
 async def _drain(lifecycle: Lifecycle, orchestrator: Orchestrator, patience_s: float) -> None:
     await lifecycle.until_stopped()
     await orchestrator.drain(patience_s)
-
-
-def fresh(folder: Path) -> Path:
-    """An empty folder, whatever an earlier life left there."""
-    remove(folder)
-    folder.mkdir(parents=True)
-    return folder
-
-
-@contextmanager
-def claimed(folder: Path) -> Iterator[None]:
-    """Hold the work folder for this process alone; the kernel lets go of it when the process dies.
-
-    Raises:
-        FolderInUse: another orchestrator runs on it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise FolderInUse(f"{folder} belongs to a running orchestrator: set another work_folder") from error
-        yield

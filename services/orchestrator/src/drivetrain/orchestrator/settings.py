@@ -37,7 +37,7 @@ class OrchestratorSettings(Settings):
     )
     network: Literal["auto", "proxy", "machine"] = Field(
         "auto",
-        description="confined commands reach the proxy's socket if it offers one, always, or the machine's network",
+        description="what confined commands reach: the proxy's socket, if it offers one or always, or all",
     )
     cgroup: str = Field("drivetrain", description="control groups are made below this one; empty: none, only rlimits")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="what a sandbox may use at most")
@@ -45,7 +45,15 @@ class OrchestratorSettings(Settings):
     harness_folders: list[Path] = Field([], description="more folders of harness files; they override built-in ones")
     context_tokens: int = Field(32_768, ge=256, description="the model's context window, as harnesses are told it")
     reply_tokens: int = Field(4_096, ge=16, description="the most tokens of a reply, as harnesses are told it")
-    concurrency: int = Field(4, ge=1, le=10_000, description="rollouts at a time")
+    concurrency: int = Field(4, ge=1, le=10_000, description="rollouts at a time, in all")
+    run_concurrency: int | None = Field(None, ge=1, description="rollouts of one run at a time; none: no ceiling")
+    attempts: int = Field(3, ge=1, le=20, description="how often a rollout is tried whose sandbox fails")
+    backoff_s: float = Field(
+        2.0, ge=0, le=300, description="seconds before the second attempt; twice as many each time"
+    )
+    salvage: bool = Field(True, description="grade what a harness did until its time or its context was up")
+    max_staleness: int = Field(4, ge=1, description="versions behind the trainer before rollouts wait, as in the proxy")
+    ahead: int | None = Field(None, ge=1, description="rollouts that begin for each version of the weights; none: all")
     grace_s: float = Field(2.0, ge=0, le=60, description="seconds between SIGTERM and SIGKILL at a timeout")
     drain_s: float = Field(4.0, ge=0, le=5, description="seconds that running rollouts get when the service stops")
     keep_workdirs: bool = Field(False, description="keep the folders of finished rollouts for inspection")

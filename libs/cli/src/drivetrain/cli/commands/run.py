@@ -15,7 +15,7 @@ from drivetrain.cli.errors import CliError
 from drivetrain.cli.follow import Task, follow, group_requests
 from drivetrain.cli.stack import running
 from drivetrain.common.declarations import BadDeclaration
-from drivetrain.common.events import DeadLetter, Event, RolloutFinished, RolloutStarted
+from drivetrain.common.events import DeadLetter, Event, RolloutFinished, RolloutMoved, RolloutStarted
 from drivetrain.common.identity import new_id
 from drivetrain.common.tasks import load_tasks, plain
 
@@ -28,7 +28,9 @@ def run(
     policy: Annotated[str | None, typer.Option(help="The policy; without it, that of the running stack.")] = None,
     harness: Annotated[str | None, typer.Option(help="Who works on the tasks; a task may name its own.")] = None,
     command: Annotated[str | None, typer.Option(help="The shell command of the harness `command`.")] = None,
-    count: Annotated[int, typer.Option(help="Run each task this often, as one group that is compared.", min=1)] = 1,
+    count: Annotated[
+        int, typer.Option("--count", "--group", help="Run each task this often, as one group that is compared.", min=1)
+    ] = 1,
     timeout: Annotated[float, typer.Option(help="Seconds for each rollout; the task's own limit holds too.")] = 3600.0,
     bus: BusUrl = None,
 ) -> None:
@@ -66,8 +68,9 @@ async def _run(
         requests = group_requests(tasks, policy, new_id()[:12], count, timeout_s, time.time())
         console.print(f"Requested run {requests[0].rollout.run}, {len(requests)} rollouts of {policy}")
         async for event in follow(bus, requests, patience_s=timeout_s + QUEUE_S):
-            console.print(escape(_line(event)), soft_wrap=True, highlight=False)
-            if not isinstance(event, RolloutStarted):
+            if line := _line(event):
+                console.print(escape(line), soft_wrap=True, highlight=False)
+            if not isinstance(event, RolloutStarted | RolloutMoved):
                 ends.append(event)
     return ends
 
@@ -76,6 +79,9 @@ def _line(event: Event) -> str:
     match event:
         case RolloutStarted():
             return f"rollout {event.rollout.rollout} started, session {event.session}"
+        case RolloutMoved():
+            again = f"rollout {event.rollout.rollout}: attempt {event.attempt} failed, and is repeated ({event.detail})"
+            return again if event.state == "waiting" else ""
         case RolloutFinished():
             detail = f" ({event.detail})" if event.detail else ""
             outcome = "no outcome" if event.outcome is None else f"outcome {event.outcome:+.2f}"

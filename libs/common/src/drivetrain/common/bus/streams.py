@@ -23,11 +23,12 @@ class StreamSpec:
     once: bool = True
 
 
+ROLLOUTS = tuple(f"rollout.{what}.>" for what in ("requested", "started", "moved", "cancel", "finished"))
 STREAMS: tuple[StreamSpec, ...] = (
     StreamSpec("TURNS", ("turn.recorded.>", "turn.followed.>"), 30 * DAY_S, 4 * GIB),
     StreamSpec("SIGNALS", ("signal.>",), 30 * DAY_S, GIB // 2),
     StreamSpec("SCORES", ("turn.scored.>", "rollout.scored.>", "group.ranked.>"), 30 * DAY_S, GIB // 2),
-    StreamSpec("ROLLOUTS", ("rollout.requested.>", "rollout.started.>", "rollout.finished.>"), 30 * DAY_S, GIB // 2),
+    StreamSpec("ROLLOUTS", ROLLOUTS, 30 * DAY_S, GIB // 2),
     StreamSpec("WEIGHTS", ("weights.>",), 365 * DAY_S, GIB // 4),
     StreamSpec("DEAD", ("dead.>",), 90 * DAY_S, GIB // 2, once=False),
 )

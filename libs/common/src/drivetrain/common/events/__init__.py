@@ -16,10 +16,13 @@ from drivetrain.common.events.base import (
 from drivetrain.common.events.dead import DeadLetter
 from drivetrain.common.events.rollouts import (
     FinishReason,
+    RolloutCancel,
     RolloutFinished,
+    RolloutMoved,
     RolloutRef,
     RolloutRequested,
     RolloutStarted,
+    RolloutState,
 )
 from drivetrain.common.events.scores import GroupRanked, RolloutScored, Standing, TurnScored, Verdict, Vote
 from drivetrain.common.events.signals import Signal
@@ -42,11 +45,14 @@ __all__ = [
     "Message",
     "NewerVersion",
     "Place",
+    "RolloutCancel",
     "RolloutFinished",
+    "RolloutMoved",
     "RolloutRef",
     "RolloutRequested",
     "RolloutScored",
     "RolloutStarted",
+    "RolloutState",
     "Sampling",
     "Signal",
     "Span",

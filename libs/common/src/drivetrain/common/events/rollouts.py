@@ -6,7 +6,13 @@ import msgspec
 
 from drivetrain.common.events.base import Event
 
-FinishReason = Literal["success", "failure", "timeout", "harness_crash", "infrastructure", "cancelled"]
+FinishReason = Literal[
+    "success", "failure", "timeout", "context_overflow", "harness_crash", "infrastructure", "cancelled"
+]
+
+RolloutState = Literal["starting", "running", "grading", "waiting"]
+"""Between its request and its end: a sandbox is made, the harness works, its work is graded; or an attempt came to
+nothing for no fault of the harness, and the next one waits."""
 
 VerifierFault = Literal["hung", "killed", "not_started", "no_reward", "bad_reward", "too_large"]
 """Why a verifier said nothing: it did not end in time, was killed, could not be started, wrote no reward, wrote what is
@@ -39,7 +45,7 @@ class RolloutRequested(Event, frozen=True, kw_only=True):
 
 
 class RolloutStarted(Event, frozen=True, kw_only=True):
-    """The rollout's process runs; its model calls carry this session."""
+    """The rollout is taken up; the model calls of its first attempt carry this session."""
 
     STREAM: ClassVar[str] = "ROLLOUTS"
     PREFIX: ClassVar[str] = "rollout.started"
@@ -53,11 +59,44 @@ class RolloutStarted(Event, frozen=True, kw_only=True):
         return [self.rollout.run, self.rollout.rollout]
 
 
+class RolloutMoved(Event, frozen=True, kw_only=True):
+    """An attempt at a rollout reached a state. `session` is the attempt's own; `detail` says why it waits."""
+
+    STREAM: ClassVar[str] = "ROLLOUTS"
+    PREFIX: ClassVar[str] = "rollout.moved"
+
+    rollout: RolloutRef
+    policy: str
+    session: str
+    attempt: int
+    state: RolloutState
+    detail: str = ""
+    at: float
+
+    def subject_tokens(self, shards: int) -> list[str]:
+        return [self.rollout.run, self.rollout.rollout, str(self.attempt), self.state]
+
+
+class RolloutCancel(Event, frozen=True, kw_only=True):
+    """Somebody wants this rollout to end, wherever it stands."""
+
+    STREAM: ClassVar[str] = "ROLLOUTS"
+    PREFIX: ClassVar[str] = "rollout.cancel"
+
+    rollout: RolloutRef
+    detail: str = ""
+    at: float
+
+    def subject_tokens(self, shards: int) -> list[str]:
+        return [self.rollout.run, self.rollout.rollout]
+
+
 class RolloutFinished(Event, frozen=True, kw_only=True):
     """How the rollout ended: a typed reason, the verifier's outcome in [-1, 1], and the seconds it took.
 
     `rewards` are what the verifier wrote, as it wrote them: `reward` in [0, 1], which is the outcome on another scale
     (0 is -1, 1 is 1), and scores of other names beside it. A verifier that says nothing has a `fault`, and no outcome.
+    `session`, `seconds` and `log`, the end of what the harness printed, are those of the last of its `attempts`.
     """
 
     STREAM: ClassVar[str] = "ROLLOUTS"
@@ -71,6 +110,8 @@ class RolloutFinished(Event, frozen=True, kw_only=True):
     rewards: dict[str, float] = {}
     fault: VerifierFault | None = None
     detail: str = ""
+    log: str = ""
+    attempts: int = 1
     seconds: float
     at: float
 

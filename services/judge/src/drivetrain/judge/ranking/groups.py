@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from drivetrain.common.events import RolloutFinished
 
-COMPARED = ("success", "failure", "timeout")
+COMPARED = ("success", "failure", "timeout", "context_overflow")
 """The endings of rollouts whose work can be compared; of the others only the reason is known."""
 
 

@@ -4,7 +4,7 @@ Every operation may be repeated without harm. A lease has one folder for each of
 relative and begin with a place: `work/answer.txt`. Where they lie for a command says `Lease.places`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import NSIG
@@ -104,6 +104,9 @@ class Lease(Protocol):
             BackendError: the sandbox failed.
         """
 
+    async def began(self, id: str) -> bool:  # noqa: A002 - it is the command's
+        """Whether a command of that id was begun, in this life or an earlier one."""
+
     async def upload(self, tree: Path, to: str) -> None:
         """Copy a local folder's content over a folder of the lease."""
 
@@ -134,6 +137,9 @@ class Backend(Protocol):
 
     @property
     def outlives(self) -> bool: ...
+
+    def lacks(self, needs: Sequence[str]) -> Sequence[str]:
+        """Which of the things that only a container gives are not to be had."""
 
     def refuses(self, sandbox: Sandbox) -> str:
         """Why this backend cannot give such a sandbox; empty if it can."""

@@ -12,13 +12,13 @@ import msgspec
 from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.settings import LogSettings
 from drivetrain.common.telemetry.logs import configure_logs
-from drivetrain.orchestrator.app import fresh
 from drivetrain.orchestrator.backends.base import BackendError
 from drivetrain.orchestrator.backends.making import confinement
 from drivetrain.orchestrator.backends.process.backend import ProcessBackend
 from drivetrain.orchestrator.backends.process.bubblewrap import readable_for
 from drivetrain.orchestrator.checking.prove import Checked, Read, check, read
-from drivetrain.orchestrator.runner import Runner
+from drivetrain.orchestrator.running.runner import Runner
+from drivetrain.orchestrator.work_folder import fresh
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from drivetrain.common.declarations import BadDeclaration
+from drivetrain.common.events import RolloutState
 from drivetrain.common.harnesses.declaration import Harness, Installation, Run
 from drivetrain.common.tasks import Task, load_task, task_paths
-from drivetrain.orchestrator.rollouts import Ending
-from drivetrain.orchestrator.runner import Plan, Runner
+from drivetrain.orchestrator.lifecycle.rollouts import Ending
+from drivetrain.orchestrator.running.runner import Plan, Runner
 
 SHELL = Harness(
     name="solution",
@@ -70,7 +71,7 @@ async def _check(read: Read, runner: Runner | None, slots: asyncio.Semaphore) ->
     task = read.task
     if task is None or read.problem or runner is None:
         return Checked(task=read.name, problems=(read.problem,) if read.problem else ())
-    if why := runner.why_not(task) or _unproved(task):
+    if why := runner.why_not(_plan(task, NOTHING, "untouched")) or _unproved(task):
         return Checked(task=task.name, problems=(why,))
     (untouched, idle_s), (solution, solving_s) = await asyncio.gather(
         _run(task, NOTHING, "untouched", runner, slots), _run(_with_solution(task), None, "solution", runner, slots)
@@ -97,14 +98,20 @@ async def _run(
     task: Task, command: str | None, what: str, runner: Runner, slots: asyncio.Semaphore
 ) -> tuple[Ending, float]:
     """Let a shell command work on a task, the solution's where none is given; also the seconds that it all took."""
+    async with slots:
+        begun = time.monotonic()
+        return await runner.run(_plan(task, command, what), _unheard), time.monotonic() - begun
+
+
+def _plan(task: Task, command: str | None, what: str) -> Plan:
     solution = task.solution if command is None else None
     values: dict[str, str | int] = dict.fromkeys(("key", "model"), "none")
     values |= {"instruction": task.instruction, "command": solution.command if solution else NOTHING}
-    files = solution.files if solution else {}
-    async with slots:
-        plan = Plan(f"{task.name}.{what}", task, SHELL, values, task.timeout_s, files)
-        begun = time.monotonic()
-        return await runner.run(plan, lambda state: None), time.monotonic() - begun
+    return Plan(f"{task.name}.{what}", task, SHELL, values, task.timeout_s, solution.files if solution else {})
+
+
+async def _unheard(state: RolloutState) -> None:
+    """Nobody follows a check's states."""
 
 
 def _problems(untouched: Ending, solution: Ending) -> Iterable[str]:

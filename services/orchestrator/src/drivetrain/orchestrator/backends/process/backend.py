@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from drivetrain.orchestrator.backends.process.limits import Limits, means
 from drivetrain.orchestrator.backends.process.processes import ProcessesRemain, end_all, supported
 from drivetrain.orchestrator.backends.process.running import MARK, Ground
 from drivetrain.orchestrator.backends.process.sockets import open_socket
-from drivetrain.orchestrator.trees import remove
+from drivetrain.orchestrator.running.trees import remove
 
 log = get_logger("process-backend")
 
@@ -57,6 +57,9 @@ class ProcessBackend:
             raise BackendError(f"the leases' folder {self.root} is relative: give an absolute path")
         if self.network == "proxy" and self.bubblewrap is None:
             raise BackendError("network = proxy needs bubblewrap: install it, or set network to auto")
+
+    def lacks(self, needs: Sequence[str]) -> Sequence[str]:
+        return needs
 
     def refuses(self, sandbox: Sandbox) -> str:
         return self.limits.refuses(sandbox.resources)

@@ -17,7 +17,7 @@ from drivetrain.orchestrator.backends.process.limits import Limits, by_rlimits
 from drivetrain.orchestrator.backends.process.processes import count_of
 from drivetrain.orchestrator.backends.process.running import MARK, Ground, run, sweep
 from drivetrain.orchestrator.backends.process.sockets import close_socket
-from drivetrain.orchestrator.trees import copy_out, make_real, merge_tree, read_head, remove
+from drivetrain.orchestrator.running.trees import copy_out, make_real, merge_tree, read_head, remove
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 CONFINED = {"home": "/home/agent", "tmp": "/tmp"}
@@ -64,6 +64,9 @@ class ProcessLease:
         )
         await self._store(command, ended)
         return ended
+
+    async def began(self, id: str) -> bool:  # noqa: A002
+        return (self.folder / "exits" / id).is_file()
 
     async def upload(self, tree: Path, to: str) -> None:
         await _copying(merge_tree, tree, self.folder / to)

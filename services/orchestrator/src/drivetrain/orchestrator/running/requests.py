@@ -10,7 +10,7 @@ from drivetrain.common.harnesses import Harness
 from drivetrain.common.identity import RolloutKey, rollout_session, sign_rollout_key
 from drivetrain.common.tasks import COMMAND_HARNESS, Task, parse_task
 from drivetrain.orchestrator.backends.base import Access
-from drivetrain.orchestrator.runner import Plan
+from drivetrain.orchestrator.running.runner import Plan
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 KEY_MARGIN_S = 60.0
@@ -28,12 +28,12 @@ class Planner:
     context: int = 32_768
     reply: int = 4_096
 
-    def session(self, request: RolloutRequested) -> str:
-        """The session that the rollout's model calls carry, as the proxy derives it from the key."""
-        return rollout_session(self.secret, _key(request, expires_at=0.0))
+    def session(self, request: RolloutRequested, attempt: int = 1) -> str:
+        """The session that the attempt's model calls carry, as the proxy derives it from the key."""
+        return rollout_session(self.secret, _key(request, attempt, expires_at=0.0))
 
-    def plan(self, request: RolloutRequested, now: float) -> Plan:
-        """How to run a request that is taken up now. The shorter of its timeout and its task's applies.
+    def plan(self, request: RolloutRequested, now: float, attempt: int = 1) -> Plan:
+        """How to run an attempt that begins now. The shorter of the request's timeout and its task's applies.
 
         Raises:
             BadDeclaration: the task is bad, or its harness is unknown.
@@ -43,7 +43,7 @@ class Planner:
         timeout_s = min(task.timeout_s, request.timeout_s)
         if timeout_s <= 0:
             raise BadDeclaration(f"the request's timeout_s is {request.timeout_s}: give a positive number of seconds")
-        key = _key(request, expires_at=now + timeout_s + KEY_MARGIN_S)
+        key = _key(request, attempt, expires_at=now + timeout_s + KEY_MARGIN_S)
         signed = sign_rollout_key(self.secret, key)
         values: dict[str, str | int] = {
             "key": signed,
@@ -53,8 +53,10 @@ class Planner:
             "context": self.context,
             "reply": self.reply,
         }
+        ref = request.rollout
+        labels = {"run": ref.run, "group": ref.group, "rollout": ref.rollout, "policy": request.policy}
         access = Access(self.proxy_url.rstrip("/"), signed)
-        return Plan(lease_name(request), task, harness, values, timeout_s, access=access)
+        return Plan(lease_name(request, attempt), task, harness, values, timeout_s, access=access, labels=labels)
 
     def _harness(self, task: Task) -> Harness:
         name = task.harness or (COMMAND_HARNESS if task.command else None)
@@ -81,10 +83,10 @@ def check_names(request: RolloutRequested) -> None:
             raise BadDeclaration(f"the request's {field} is {name!r}: use 1 to 64 letters, digits, '_' and '-'")
 
 
-def lease_name(request: RolloutRequested) -> str:
-    """The name of a rollout's lease: a second start of the same rollout meets the first one's sandbox."""
-    return f"{request.rollout.run}.{request.rollout.rollout}"
+def lease_name(request: RolloutRequested, attempt: int = 1) -> str:
+    """The name of an attempt's lease: a second start of the same attempt meets the first one's sandbox."""
+    return f"{request.rollout.run}.{request.rollout.rollout}.{attempt}"
 
 
-def _key(request: RolloutRequested, expires_at: float) -> RolloutKey:
-    return RolloutKey(rollout=request.rollout, policy=request.policy, expires_at=expires_at)
+def _key(request: RolloutRequested, attempt: int, expires_at: float) -> RolloutKey:
+    return RolloutKey(rollout=request.rollout, policy=request.policy, attempt=attempt, expires_at=expires_at)

@@ -2,19 +2,51 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from drivetrain.common.events.rollouts import VerifierFault
+from drivetrain.common.events.rollouts import FinishReason, VerifierFault
 from drivetrain.common.harnesses import Harness
 from drivetrain.common.tasks import Verify
 from drivetrain.orchestrator.backends.base import Exit
-from drivetrain.orchestrator.rollouts import Ending
+from drivetrain.orchestrator.lifecycle.rollouts import Ending
 
 REWARD = "reward"
 REWARD_FILES = ("reward.json", "reward.txt")
 """What a verifier writes, below the folder `verifier` of its logs; the first that is there counts."""
 MAX_REWARD_BYTES = 65_536
+QUOTED = 800
+"""Characters of a harness's output that an ending's detail quotes."""
+OVERFLOW = re.compile(r"context_length_exceeded|maximum context length|prompt is too long: \d+ tokens", re.IGNORECASE)
+"""How the proxy says in each dialect that a prompt does not fit."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How a harness's run ended, what it printed last, and the seconds that it had."""
+
+    harness: Harness
+    ran: Exit
+    log: str
+    timeout_s: float
+
+    @property
+    def cut(self) -> Literal["timeout", "context_overflow"] | None:
+        """What ended the work before the harness was done. That the context was full is told by the proxy's refusal,
+        which a harness that gives up over it prints last."""
+        if self.ran.timed_out:
+            return "timeout"
+        broke = not self.harness.run.end.is_regular(self.ran.status) and not self.ran.limits
+        return "context_overflow" if broke and OVERFLOW.search(self.log[-QUOTED:]) else None
+
+    @property
+    def detail(self) -> str:
+        """What cut it short, in words."""
+        if self.ran.timed_out:
+            return f"the harness did not end within {self.timeout_s:g} s"
+        return f"the model's context was full; the last lines: {self.log[-QUOTED:]}"
 
 
 @dataclass(frozen=True)
@@ -51,24 +83,33 @@ def verdict(verify: Verify, ran: Exit, written: Mapping[str, bytes], log: str) -
     return _read_rewards(name, written[name].decode("utf-8", errors="replace"))
 
 
-def crash(harness: Harness, ran: Exit, log: str) -> Ending | None:
-    """The ending of a harness that broke down, or None if its work is to be graded. A timeout's work is graded."""
-    if ran.timed_out or (harness.run.end.is_regular(ran.status) and "disk" not in ran.limits):
+def crash(work: Work) -> Ending | None:
+    """The ending of a harness that broke down, or None if its work is to be graded: also where its time, or the model's
+    context, was up."""
+    ran, name, tail = work.ran, work.harness.name, work.log[-QUOTED:]
+    regular = work.harness.run.end.is_regular(ran.status)
+    if work.cut or (regular and "disk" not in ran.limits):
         return None
     if ran.limits:
-        return Ending("harness_crash", None, f"{harness.name} ran into its limit of {' and '.join(ran.limits)}: {log}")
-    how = f"was killed by signal {-ran.status}" if ran.status < 0 else f"ended with status {ran.status}"
-    return Ending("harness_crash", None, f"{harness.name} {how}; its last lines: {log}")
+        how = f"ran into its limit of {' and '.join(ran.limits)}"
+    elif ran.status < 0:
+        how = f"was killed by signal {-ran.status}"
+    else:
+        how = f"ended with status {ran.status}"
+    return Ending("harness_crash", None, f"{name} {how}; its last lines: {tail}", log=work.log)
 
 
-def ending(ran: Exit, found: Verdict, timeout_s: float) -> Ending:
-    """The ending of a rollout that was graded. What a timed-out rollout reached counts as it is."""
+def ending(work: Work, found: Verdict | None) -> Ending:
+    """The ending of a rollout whose harness came to an end; without a verdict what was cut short is not graded. What a
+    rollout reached until its time or its context was up counts as it is."""
+    if found is None:
+        return Ending(work.cut or "failure", None, work.detail, log=work.log)
     if found.outcome is None:
-        return Ending("infrastructure", None, found.detail, fault=found.fault)
-    if ran.timed_out:
-        detail = f"the harness did not end within {timeout_s:g} s"
-        return Ending("timeout", found.outcome, detail, found.rewards)
-    return Ending("success" if found.outcome >= 1.0 else "failure", found.outcome, found.detail, found.rewards)
+        return Ending("infrastructure", None, found.detail, fault=found.fault, log=work.log)
+    if work.cut:
+        return Ending(work.cut, found.outcome, work.detail, found.rewards, log=work.log)
+    reason: FinishReason = "success" if found.outcome >= 1.0 else "failure"
+    return Ending(reason, found.outcome, found.detail, found.rewards, log=work.log)
 
 
 def _read_rewards(name: str, text: str) -> Verdict:

@@ -1,4 +1,7 @@
-"""The life of a rollout as a pure state machine: requested → starting → running → grading → finished."""
+"""The life of a rollout as a pure state machine: requested → starting → running → grading → finished.
+
+An attempt that fails for no fault of the harness waits, and starts again as the next one.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,21 +10,23 @@ from typing import Literal
 from drivetrain.common.events import (
     FinishReason,
     RolloutFinished,
+    RolloutMoved,
     RolloutRef,
-    RolloutRequested,
     RolloutStarted,
+    RolloutState,
     Signal,
 )
 from drivetrain.common.events.rollouts import VerifierFault
 from drivetrain.common.identity import ROLLOUT_TENANT
 
-State = Literal["requested", "starting", "running", "grading", "finished"]
+State = Literal["requested", RolloutState, "finished"]
 
 NEXT: dict[State, frozenset[State]] = {
     "requested": frozenset({"starting", "finished"}),
-    "starting": frozenset({"running", "finished"}),
-    "running": frozenset({"grading", "finished"}),
-    "grading": frozenset({"finished"}),
+    "starting": frozenset({"running", "waiting", "finished"}),
+    "running": frozenset({"grading", "waiting", "finished"}),
+    "grading": frozenset({"waiting", "finished"}),
+    "waiting": frozenset({"starting", "finished"}),
     "finished": frozenset(),
 }
 
@@ -33,23 +38,28 @@ class InvalidTransition(RuntimeError):
 @dataclass(frozen=True)
 class Ending:
     """How a rollout ended. `outcome` lies in [-1, 1]; None means that there is no evidence of how well it went.
-    `rewards` are the verifier's own numbers, `fault` says why it gave none."""
+    `rewards` are the verifier's own numbers, `fault` says why it gave none. `log` is the end of what the harness
+    printed. `again`: it was nobody's fault, and another attempt may go better."""
 
     reason: FinishReason
     outcome: float | None = None
     detail: str = ""
     rewards: Mapping[str, float] = field(default_factory=dict)
     fault: VerifierFault | None = None
+    log: str = ""
+    again: bool = False
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout and where it stands. `since` is the unix time at which it was taken up."""
+    """One rollout and where it stands. `since` is the unix time at which it was taken up, `session` that of its present
+    attempt; attempts count from 1."""
 
     ref: RolloutRef
     policy: str
     session: str
     since: float
+    attempt: int = 1
     state: State = "requested"
     ending: Ending | None = None
 
@@ -66,14 +76,24 @@ class Rollout:
         return replace(self, state="finished", ending=ending)
 
 
-def rollout_of(request: RolloutRequested, session: str, now: float) -> Rollout:
-    """A rollout that was just taken up."""
-    return Rollout(ref=request.rollout, policy=request.policy, session=session, since=now)
-
-
 def started_event(rollout: Rollout, now: float) -> RolloutStarted:
     """What tells everyone that this rollout is taken: whoever stores it first runs the rollout."""
     return RolloutStarted(rollout=rollout.ref, policy=rollout.policy, session=rollout.session, at=now)
+
+
+def moved_event(rollout: Rollout, now: float, detail: str = "") -> RolloutMoved:
+    """Where the present attempt stands now."""
+    if rollout.state == "requested" or rollout.state == "finished":
+        raise InvalidTransition(f"rollout {rollout.ref.rollout}: {rollout.state} has an event of its own")
+    return RolloutMoved(
+        rollout=rollout.ref,
+        policy=rollout.policy,
+        session=rollout.session,
+        attempt=rollout.attempt,
+        state=rollout.state,
+        detail=detail,
+        at=now,
+    )
 
 
 def outcome_signal(rollout: Rollout, ending: Ending, now: float) -> Signal:
@@ -106,6 +126,8 @@ def finished_event(rollout: Rollout, ending: Ending, now: float) -> RolloutFinis
         rewards=dict(ending.rewards),
         fault=ending.fault,
         detail=ending.detail,
+        log=ending.log,
+        attempts=rollout.attempt,
         seconds=max(0.0, now - rollout.since),
         at=now,
     )
