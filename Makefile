@@ -6,6 +6,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := libs/common libs/cli services/proxy services/judge services/trainer services/weights services/orchestrator
 SOURCES := $(PACKAGES:%=%/src) services/weights/vllm-plugin/src
+ADAPTERS := libs/common/src/drivetrain/common/harnesses/adapters
+HARNESSES := claude-code codex pi openclaw mini-swe-agent
+MORE_HARNESSES := opencode qwen-code gemini-cli cline aider
 VLLM_READY := .venv-vllm/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -19,10 +22,10 @@ setup: .venv/.ready $(VLLM_READY) ## create both virtual environments
 demo: setup ## talk to a model, correct it, watch it learn (ARGS="--seed 1" for options)
 	@$(BIN)/drivetrain demo $(ARGS)
 
-test: setup .venv-tools/.ready .harness/mini/.ready .cache/tokenizers/.ready ## run the suite against real servers
+test: setup .venv-tools/.ready $(HARNESSES:%=.harness/%.ready) .cache/tokenizers/.ready ## run the suite against real servers
 	$(BIN)/python -m pytest -m "not long" $(ARGS)
 
-test-all: setup .venv-tools/.ready .harness/mini/.ready .cache/tokenizers/.ready ## the same, and the long tests (thousands of made-up requests)
+test-all: setup .venv-tools/.ready $(HARNESSES:%=.harness/%.ready) $(MORE_HARNESSES:%=.harness/%.ready) .cache/tokenizers/.ready ## the same, and the long tests (thousands of made-up requests)
 	$(BIN)/python -m pytest $(ARGS)
 
 test-fast: .venv/.ready .venv-tools/.ready .cache/tokenizers/.ready ## run what needs no vLLM and no harness
@@ -53,8 +56,8 @@ $(VLLM_READY): constraints-vllm.txt scripts/setup-vllm.sh services/weights/vllm-
 	PYTHON=$(PYTHON) scripts/setup-vllm.sh
 	@touch $@
 
-.harness/mini/.ready: scripts/setup-mini-swe-agent.sh
-	PYTHON=$(PYTHON) scripts/setup-mini-swe-agent.sh
+.harness/%.ready: $(ADAPTERS)/%.toml .venv/.ready
+	DRIVETRAIN_HOME=$(CURDIR)/.harness $(BIN)/drivetrain harness install $*
 	@touch $@
 
 .cache/tokenizers/.ready: scripts/setup-tokenizers.sh scripts/tokenizers.sha256

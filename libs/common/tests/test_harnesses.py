@@ -9,6 +9,7 @@ import pytest
 from drivetrain.common.declarations import BadDeclaration
 from drivetrain.common.harnesses import Filled, fill, fill_connection, load_harnesses, parse_harness
 from drivetrain.common.harnesses.declaration import PLACEHOLDERS
+from drivetrain.common.harnesses.page import page
 
 VALUES: dict[str, str | int] = {name: f"<{name}>" for name in PLACEHOLDERS}
 VALUES.update(context=8192, reply=512, home="/home/me")
@@ -148,3 +149,10 @@ def test_a_signal_is_never_a_regular_end() -> None:
     lenient = parse_harness(changed(run={"argv": ["x"], "end": {"any_status": True}}), "x.toml").run.end
     assert [strict.is_regular(status) for status in (0, 1, -9)] == [True, False, False]
     assert [lenient.is_regular(status) for status in (0, 1, -9)] == [True, True, False]
+
+
+def test_the_page_of_the_harnesses_is_up_to_date() -> None:
+    document = Path(__file__).parents[3] / "docs" / "harnesses.md"
+    assert document.read_text() == page(load_harnesses()), (
+        "run python -m drivetrain.common.harnesses > docs/harnesses.md"
+    )

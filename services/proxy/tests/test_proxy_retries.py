@@ -91,3 +91,18 @@ async def test_agents_and_titles_of_a_named_session_stand_apart(proxy: Any, engi
     assert [turn.kind for turn in turns] == ["main", "main", "side", "main"]
     assert [turn.thread == "main" for turn in turns] == [True, False, True, False]
     assert (turns[3].thread, turns[3].parent) == (turns[1].thread, turns[1].turn)
+
+
+async def test_an_empty_message_of_an_attempt_that_failed_is_no_part_of_the_history(
+    proxy: Any, engine: Any, encode: Any, ask: Any
+) -> None:
+    question = {"role": "user", "content": "The capital of France?"}
+    engine.say(encode("Paris."))
+    await ask(proxy, [question])
+    engine.say(encode("Yes."))
+    empty = {"role": "assistant", "content": ""}
+    await ask(
+        proxy, [question, empty, {"role": "assistant", "content": "Paris."}, {"role": "user", "content": "Sure?"}]
+    )
+    first, second = sorted(await proxy.recorded(), key=lambda turn: turn.started_at)
+    assert (second.parent, second.drift) == (first.turn, "clean")

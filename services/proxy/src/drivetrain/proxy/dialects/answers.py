@@ -137,4 +137,5 @@ def _follows(part: Opened | Part) -> Part:
 
 
 def _cut(error: EngineBroke) -> Refused:
-    return Refused(502, f"the reply was cut: {error}", code="engine_broke")
+    """Harnesses know by the words "server error" that another try is worth it."""
+    return Refused(502, f"server error: the reply was cut: {error}", code="engine_broke")

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from drivetrain.common.events import Message
 from drivetrain.proxy.dialects.openai import sampling_of
-from drivetrain.proxy.dialects.openai_chat.body import SUPPORT, Body, Image, Message, NamedChoice
+from drivetrain.proxy.dialects.openai_chat.body import SUPPORT, Body, Image, NamedChoice
+from drivetrain.proxy.dialects.openai_chat.body import Message as Given
 from drivetrain.proxy.dialects.reading import hints_of, parse, typed
 from drivetrain.proxy.engines.grammar import json_of
 from drivetrain.proxy.errors import Refused, quoted
@@ -20,7 +22,7 @@ def read(data: bytes) -> Ask:
     _check_messages(body.messages)
     return Ask(
         model=body.model,
-        messages=raw["messages"],
+        messages=_said(raw["messages"]),
         tools=raw.get("tools", []) if body.tool_choice != "none" else [],
         must_call=_must_call(body),
         one_call=body.parallel_tool_calls is False,
@@ -36,7 +38,18 @@ def read(data: bytes) -> Ask:
     )
 
 
-def _check_messages(messages: Sequence[Message]) -> None:
+def _said(messages: list[Message]) -> list[Message]:
+    """The messages without those in which a model said nothing: harnesses keep one for an attempt that failed."""
+    return [message for message in messages if not _is_nothing(message)] or messages
+
+
+def _is_nothing(message: Message) -> bool:
+    return message["role"] == "assistant" and not any(
+        message.get(name) for name in ("content", "tool_calls", "reasoning_content")
+    )
+
+
+def _check_messages(messages: Sequence[Given]) -> None:
     asked = False
     for index, message in enumerate(messages):
         asked = asked or bool(message.tool_calls)
