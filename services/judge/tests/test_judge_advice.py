@@ -7,7 +7,7 @@ from drivetrain.judge.chain import Chain
 from drivetrain.judge.hints import LONGEST, SHORTEST, Leaks, accept
 from drivetrain.judge.sources.base import Case
 from drivetrain.judge.sources.environment import Environment
-from drivetrain.judge.sources.environment.advice import ADVICE
+from drivetrain.judge.sources.environment.remedies import ADVICE
 
 
 async def hints(output: str, asked: str = "Do it.", command: str = "run it", said: str = "") -> tuple[str, ...]:

@@ -1,10 +1,8 @@
 """Scoring again: which events, each once, what is refused, and how the difference is counted."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from drivetrain.common.bus import BusError, Consumer, MemoryBus
@@ -13,15 +11,14 @@ from drivetrain.common.settings import resolve
 from drivetrain.judge.app import consumers
 from drivetrain.judge.rerun import command
 from drivetrain.judge.rerun.command import digest, rerun
-from drivetrain.judge.rerun.difference import difference
 from drivetrain.judge.rerun.report import Report, table
 from drivetrain.judge.rerun.run import Refused
-from drivetrain.judge.rerun.stored import Scores
 from drivetrain.judge.rerun.window import Window, moment
 from drivetrain.judge.settings import JudgeSettings
 
 WHO = {"tenant": "acme", "policy": "p", "session": "s"}
 OTHER = JudgeSettings(precedence=("feedback", "reaction", "environment"))
+MODEL = ("--model.enabled", "true", "--model.url", "http://127.0.0.1:1/v1", "--model.model", "m")
 ALL = Window("p", 0.0, 1e9)
 
 
@@ -135,40 +132,22 @@ async def test_a_policy_without_turns_is_refused() -> None:
         await again(bus, Window("nobody", 0.0, 9.0))
 
 
+def test_what_a_rubric_says_is_part_of_the_configurations_name(tmp_path: Path) -> None:
+    rubric = tmp_path / "rubric.toml"
+    rubric.write_text('[[criteria]]\nname = "brief"\ntext = "It is short."\n')
+    settings = resolve(JudgeSettings, "judge", ["--rubrics", f'{{"p": "{rubric}"}}', *MODEL], {})
+    before = digest(settings)
+    rubric.write_text('# the same\n[[criteria]]\nname = "brief"\ntext = "It is short."\n')
+    assert digest(settings) == before
+    rubric.write_text('[[criteria]]\nname = "brief"\ntext = "It is one sentence."\n')
+    assert digest(settings) != before
+
+
 def test_settings_that_change_no_score_do_not_change_the_configurations_name() -> None:
     plain = digest(JudgeSettings())
     assert digest(JudgeSettings(concurrency=3, judge="x")) == plain
     assert digest(OTHER) != plain
     assert digest(resolve(JudgeSettings, "judge", ["--environment.recovery", "0"], {})) != plain
-
-
-def scores(judge: str, rewards: dict[str, dict[int, float | None]]) -> Scores:
-    found = Scores()
-    for turn, revisions in rewards.items():
-        for n, reward in revisions.items():
-            found.add(old(turn, reward, n, judge), "")
-    return found
-
-
-def test_the_difference_is_counted_by_turn_at_the_old_judges_newest_revision() -> None:
-    before = scores("rules", {"a": {0: -1.0, 7: 1.0}, "b": {0: 0.0}, "c": {0: None}, "d": {0: 1.0}, "e": {0: -0.5}})
-    after = scores("new", {"a": {0: -1.0, 7: 0.5}, "b": {0: 1.0}, "c": {0: -1.0}, "e": {0: 1.0}, "f": {0: 1.0}})
-    found = difference("rules", [("s", turn) for turn in "abcdef"], before, after, seed=0)
-    # Both scored a, b and e: (1, 1), (0, 1), (-1, 1).
-    assert (found.covered_old.value, found.covered_new.value) == (4 / 6, 5 / 6)
-    assert found.agreement.value == pytest.approx(1 / 3)
-    assert found.kappa.value == pytest.approx(0.0)  # observed 1/3, by chance 1/3
-    assert found.confusion["+1"] == {"-1": 0, "0": 0, "+1": 1, "no score": 1}
-    assert found.confusion["no score"] == {"-1": 1, "0": 0, "+1": 1, "no score": 0}
-    assert [(c.turn, c.n, c.new - c.old) for c in found.changes] == [("e", 0, 1.5), ("b", 0, 1.0), ("a", 7, -0.5)]
-
-
-def test_at_most_ten_changes_are_shown_and_all_are_counted() -> None:
-    turns = {f"t{number:02}": {0: number / 100} for number in range(1, 13)}
-    found = difference(
-        "rules", [("s", t) for t in turns], scores("r", turns), scores("n", {turn: {0: 1.0} for turn in turns}), 0
-    )
-    assert (found.changed, len(found.changes), found.changes[0].turn) == (12, 10, "t01")
 
 
 @pytest.mark.parametrize(
@@ -210,12 +189,3 @@ def test_bad_options_end_with_what_is_wrong(
         command.main([str(config) if argument == "FILE" else argument for argument in arguments])
     assert ended.value.code == status
     assert named in capsys.readouterr().err
-
-
-def test_a_report_is_json_too() -> None:
-    report = Report(
-        judge="new", policy="p", since=0.0, until=1.0, next_states=1, signals=0, stored=1, known=0, left_out={},
-        difference=difference("rules", [("s", "a")], scores("r", {}), scores("n", {"a": {0: 1.0}}), 0),
-    )  # fmt: skip
-    assert json.loads(msgspec.json.encode(report))["difference"]["covered_new"]["value"] == 1.0
-    assert "no score of rules to compare with" in table(report)

@@ -25,6 +25,7 @@ from drivetrain.judge.rerun.report import Report, report, table
 from drivetrain.judge.rerun.run import Refused, Rerun, check
 from drivetrain.judge.rerun.stored import scores_of
 from drivetrain.judge.rerun.window import Window, moment
+from drivetrain.judge.rubric import load_rubric
 from drivetrain.judge.sessions import Sessions
 from drivetrain.judge.settings import JudgeSettings
 
@@ -79,8 +80,13 @@ async def rerun(bus: Bus, settings: JudgeSettings, window: Window, judge: str, a
 
 
 def digest(settings: JudgeSettings) -> str:
-    """Names all in the settings that a score depends on, and this version of the judge."""
+    """Names all in the settings that a score depends on, what the rubrics say, and this version of the judge.
+
+    Raises:
+        BadRubric: a rubric that cannot be used.
+    """
     about = settings.model_dump(mode="json", exclude=NOT_ABOUT_SCORES)
+    about["rubrics"] = {policy: msgspec.to_builtins(load_rubric(path)) for policy, path in settings.rubrics.items()}
     text = json.dumps([importlib.metadata.version("drivetrain-judge"), about], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
