@@ -46,7 +46,8 @@ def test_an_unknown_nested_key_is_named_with_its_table() -> None:
 
 
 def test_a_task_without_a_verifier_is_refused() -> None:
-    assert refused({}, drop="verify") == "task.yaml: verify is missing: add it"
+    assert refused({}, drop="verify").startswith("task.yaml: verify is missing: add it, or `ranked: true`")
+    assert refused({"ranked": True}) == "task.yaml: ranked is for tasks without verify: remove one of them"
     assert refused({"verify": {}}) == "task.yaml: verify.command is missing: add it"
 
 

@@ -90,6 +90,12 @@ async def test_an_agent_that_leaves_too_much_is_no_evidence_and_leaves_nothing(
     assert list((tmp_path / "leases").iterdir()) == []
 
 
+async def test_rollouts_that_are_ranked_end_without_an_outcome_of_their_own(service: Service) -> None:
+    await service.request("echo work > done.txt", verify=None, ranked=True)
+    done = await service.finished()
+    assert (done.reason, done.outcome, done.fault, done.detail) == ("success", None, None, "")
+
+
 async def test_only_declared_artifacts_join_a_clean_start(service: Service) -> None:
     check = "test -s out/a.txt && test ! -e b.txt && test ! -e none && grep -qx given seed.txt && grep -qx set up.txt"
     await service.request(

@@ -64,14 +64,15 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `harness` names who works on it by default; `command` is the shell command of the harness `command`. `files` lie in
     the work folder (`workdir`, where the sandbox can place it) when the shell command `setup` runs there, before the
-    harness. `needs` are the programs that all of this calls. `artifacts` are the paths that are graded; none means the
+    harness. A task has a `verify`, or its rollouts are `ranked`: compared with each other by the judge. `needs` are the programs that all of this calls. `artifacts` are the paths that are graded; none means the
     whole work folder. `image` is the container image that holds all this already; `container_only` says why the task
     cannot run without one.
     """
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
     instruction: Text
-    verify: Verify
+    verify: Verify | None = None
+    ranked: bool = False
     harness: Text | None = None
     command: Text | None = None
     timeout_s: Seconds = 600.0
@@ -95,6 +96,10 @@ def parse_task(data: Mapping[str, Any], where: str = "the task") -> Task:
         BadDeclaration: it cannot be run; the message names the key and the remedy.
     """
     task = declare(_encoded(data), Task, where)
+    if task.verify is None and not task.ranked:
+        raise BadDeclaration(f"{where}: verify is missing: add it, or `ranked: true` to have rollouts compared")
+    if task.verify is not None and task.ranked:
+        raise BadDeclaration(f"{where}: ranked is for tasks without verify: remove one of them")
     for key, files in _all_files(task):
         for path in files:
             check_path(path, key, where)
@@ -121,8 +126,8 @@ def fixed_places(task: Task) -> str | None:
 
 
 def _scripts(task: Task) -> Iterator[str]:
-    yield from (task.instruction, task.command or "", task.setup or "", task.verify.command)
-    for script in (task.service, task.solution):
+    yield from (task.instruction, task.command or "", task.setup or "")
+    for script in (task.verify, task.service, task.solution):
         if script is not None:
             yield script.command
     for key, files in _all_files(task):
@@ -132,7 +137,8 @@ def _scripts(task: Task) -> Iterator[str]:
 
 def _all_files(task: Task) -> Iterator[tuple[str, Files]]:
     yield "files", task.files
-    yield "verify.files", task.verify.files
+    if task.verify is not None:
+        yield "verify.files", task.verify.files
     if task.service is not None:
         yield "service.files", task.service.files
     if task.solution is not None:

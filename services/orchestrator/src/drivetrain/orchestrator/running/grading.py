@@ -100,10 +100,11 @@ def crash(work: Work) -> Ending | None:
 
 
 def ending(work: Work, found: Verdict | None) -> Ending:
-    """The ending of a rollout whose harness came to an end; without a verdict what was cut short is not graded. What a
-    rollout reached until its time or its context was up counts as it is."""
+    """The ending of a rollout whose harness came to an end. Without a verdict it has no outcome: what was cut short is
+    not graded, and rollouts that are ranked get theirs from the judge. What a rollout reached until its time or its
+    context was up counts as it is."""
     if found is None:
-        return Ending(work.cut or "failure", None, work.detail, log=work.log)
+        return Ending(work.cut or "success", None, work.detail if work.cut else "", log=work.log)
     if found.outcome is None:
         return Ending("infrastructure", None, found.detail, fault=found.fault, log=work.log)
     if work.cut:

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from drivetrain.common.events import RolloutState
 from drivetrain.common.harnesses import Harness, fill
-from drivetrain.common.tasks import Task, fixed_places
+from drivetrain.common.tasks import Task, Verify, fixed_places
 from drivetrain.orchestrator.backends.base import Access, Backend, BackendError, CannotExec, Command, Lease, Sandbox
 from drivetrain.orchestrator.lifecycle.rollouts import Ending
 from drivetrain.orchestrator.running.grading import (
@@ -62,11 +62,21 @@ class Plan:
     @property
     def grade(self) -> Sandbox:
         """Where its work is graded."""
-        return self._sandbox(f"{self.name}.grade", SETUP_S + self.task.verify.timeout_s)
+        verify_s = self.task.verify.timeout_s if self.task.verify else 0.0
+        sandbox = self._sandbox(f"{self.name}.grade", SETUP_S + verify_s)
+        return replace(sandbox, seeded=bool(self.task.artifacts))
 
     def _sandbox(self, name: str, commands_s: float, access: Access | None = None) -> Sandbox:
         task, lifetime_s = self.task, commands_s + MARGIN_S
-        return Sandbox(name, task.workdir, task.image, task.resources, access, lifetime_s, self.labels)
+        return Sandbox(
+            name,
+            task.workdir,
+            task.image,
+            task.resources,
+            access,
+            lifetime_s=lifetime_s,
+            labels=self.labels,
+        )
 
 
 class Runner:
@@ -87,10 +97,10 @@ class Runner:
                 work = await self._let_work(plan, moved, tree)
                 if isinstance(work, Ending):
                     return work
-                if work.cut and not self._salvage:
+                if plan.task.verify is None or (work.cut and not self._salvage):
                     return ending(work, None)
                 await moved("grading")
-                return ending(work, await self._grade(plan, tree))
+                return ending(work, await self._grade(plan, plan.task.verify, tree))
         except NotPrepared as error:
             return Ending("infrastructure", None, str(error))
         except BackendError as error:
@@ -146,9 +156,9 @@ class Runner:
             argv = beside_service(task.service.command, argv)
         return Command(argv, plan.timeout_s, {**task.environment, **filled.environment}, id="harness")
 
-    async def _grade(self, plan: Plan, tree: Path) -> Verdict:
+    async def _grade(self, plan: Plan, verify: Verify, tree: Path) -> Verdict:
         """Verify a copy of the work; the task's tests join it only here, where no agent runs any more."""
-        task, verify = plan.task, plan.task.verify
+        task = plan.task
         async with self._lease(plan.grade) as lease:
             if not await lease.began("verify"):
                 if task.artifacts:
