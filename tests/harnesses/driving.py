@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from drivetrain.cli.connecting.trying import Trial, run_once
@@ -14,6 +15,8 @@ from drivetrain.proxy.prompts.templates import Template
 from tests.proxy_engine import Script, StubEngine
 from tests.proxy_served import Proxy
 
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / ".cache" / "tokenizers" / "qwen3"
 COMMAND = "printf 'made-%s' 42 > hello.txt; cat hello.txt"
 MADE = "made-42"
 """What the command says: it stands in no prompt until a harness has run it."""
@@ -41,6 +44,10 @@ class Tool:
     def end(self) -> str:
         """The last reply."""
         return self.call(self.last) if self.last else DONE
+
+
+Choose = Callable[[dict[str, Any]], Script]
+"""What the engine answers to a request."""
 
 
 class Model:
@@ -76,7 +83,7 @@ class Run:
 
 
 async def drive(
-    harness: Harness, dialect: str | None, proxy: Proxy, engine: StubEngine, model: Model, timeout_s: float = 90.0
+    harness: Harness, dialect: str | None, proxy: Proxy, engine: StubEngine, model: Choose, timeout_s: float = 90.0
 ) -> Run:
     """Let a harness work on the instruction against the proxy."""
     engine.choose = model

@@ -3,10 +3,7 @@
 Only the engine is scripted: the prompts of most of them need a larger model than a test can run.
 """
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -14,12 +11,10 @@ from drivetrain.cli.connecting.programs import find
 from drivetrain.common.harnesses import Harness, load_harnesses
 from drivetrain.common.tokens import unpack_ids
 from drivetrain.proxy.prompts.templates import Template
-from tests.harnesses.driving import MADE, Model, Tool, drive, whole_prompt
-from tests.proxy_engine import Script, StubEngine, stub_engine
-from tests.proxy_served import Proxy, served
+from tests.harnesses.driving import MADE, MODEL, ROOT, Model, Tool, drive, whole_prompt
+from tests.proxy_engine import Script, StubEngine
+from tests.proxy_served import Proxy
 
-ROOT = Path(__file__).parents[2]
-MODEL = ROOT / ".cache" / "tokenizers" / "qwen3"
 SHELLS = {
     "claude-code": Tool("Bash", others={"description": "write a file"}),
     "codex": Tool("exec_command", "cmd"),
@@ -56,26 +51,6 @@ def installed(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -
     if find(harness) is None:
         assert harness.name not in ALWAYS, f"{harness.name} is missing: `make test` installs it"
         pytest.skip(f"`DRIVETRAIN_HOME=.harness drivetrain harness install {harness.name}` installs it")
-
-
-@pytest.fixture
-async def engine() -> AsyncIterator[StubEngine]:
-    async with stub_engine() as running:
-        yield running
-
-
-@pytest.fixture
-async def proxy(engine: StubEngine, valkey_url: str, tmp_path: Path) -> AsyncIterator[Proxy]:
-    async with served(
-        [engine.url],
-        model=MODEL,
-        redis_url=valkey_url,
-        prefix=f"h{uuid4().hex[:8]}:",
-        spool=tmp_path / "spool",
-        context_tokens=120_000,
-        bounds={"body_bytes": 16 << 20},
-    ) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

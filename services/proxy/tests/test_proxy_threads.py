@@ -65,5 +65,7 @@ def test_heartbeats_and_summaries_for_compaction_are_beside_the_work() -> None:
     assert beside("", [*WORK, user("Nothing to do? Then say HEARTBEAT_OK.")])
     assert beside("claude-code", [*WORK, user("Write a summary of the conversation so far.")])
     assert not beside("", [*WORK, user("Write a summary of the conversation so far.")])
+    assert beside("", [{"role": "system", "content": "You write one-line commit messages."}, user("+ hello")])
+    assert not beside("", [{"role": "system", "content": "You are brief."}, user("Write a commit message.")])
     assert not beside("claude-code", [*WORK, user("Fix the summary page.")])
     assert not beside("", [*WORK, {"role": "tool", "content": "HEARTBEAT_OK"}])

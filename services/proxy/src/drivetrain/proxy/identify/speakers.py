@@ -13,6 +13,7 @@ from drivetrain.proxy.turns import MAIN, Caller, Kind, KnownTurn
 
 _HEARTBEAT = re.compile(r"HEARTBEAT_OK(?<=\bHEARTBEAT_OK)\b")  # a literal first is found ten times as fast
 _COMPACTION = re.compile(r"\bsummar(?:y|i[sz]e|i[sz]ing)\b[^.\n]{0,60}\b(?:conversation|session)\b", re.IGNORECASE)
+_COMMIT = re.compile(r"\bcommit messages?\b", re.IGNORECASE)
 _BEGINNING = 300
 
 
@@ -61,10 +62,15 @@ def thread_and_kind(
 
 
 def beside(harness: str, messages: Sequence[Message]) -> bool:
-    """Whether the last message asks for no work: a heartbeat, or a summary with which its harness compacts."""
+    """Whether the last message asks for no work: a heartbeat, a summary with which its harness compacts, or words for a
+    commit by a model that is told to do nothing else."""
     last = messages[-1] if messages else {}
     if last.get("role") != "user":
         return False
+    if len(messages) == 2 and messages[0]["role"] == "system":
+        told = text_of(messages[0].get("content")).lstrip()[:_BEGINNING]
+        if _COMMIT.search(told):
+            return True
     text = text_of(last.get("content"))
     if _HEARTBEAT.search(text):
         return True
