@@ -40,6 +40,10 @@ class Shelf:
         self.blobs = MemoryBlobs()
         self.archive = Archive(self.blobs, "p", folder / "cache", full_every=3)
 
+    def elsewhere(self) -> Archive:
+        """The archive as a machine sees it that has read nothing of it yet."""
+        return Archive(self.blobs, "p", self.archive.cache.root.parent / "elsewhere")
+
     async def add(self, manifest: Manifest) -> str:
         """Store a checkpoint; returns the kind it was stored as."""
         return (await self.archive.add(manifest, self.local.path("p", manifest.version), 100.0)).kind
@@ -151,7 +155,7 @@ async def test_a_delta_whose_parent_is_gone_is_told(shelf: Shelf) -> None:
     await shelf.chain(3)
     await shelf.blobs.delete(shelf.archive.key(1))
     with pytest.raises(ParentGone, match="p@2 is a delta of version 1, which is not in the archive"):
-        await shelf.archive.materialise(3)
+        await shelf.elsewhere().materialise(3)
 
 
 async def test_a_delta_of_another_parent_is_told(shelf: Shelf) -> None:
@@ -175,9 +179,21 @@ async def test_a_damaged_blob_is_found(shelf: Shelf, version: int) -> None:
     await shelf.chain(2)
     key = (await shelf.archive.record(version)).files[0].blob.key
     await shelf.blobs.put(key, b"x" + (await shelf.blobs.read(key))[1:])
+    elsewhere = shelf.elsewhere()
     with pytest.raises(WrongChecksum, match=rf"the blob of model-0\.safetensors of version {version} is damaged"):
-        await shelf.archive.materialise(2)
-    assert 2 not in shelf.archive.cache.versions("p")
+        await elsewhere.materialise(2)
+    assert 2 not in elsewhere.cache.versions("p")
+
+
+async def test_who_has_the_parent_fetches_the_delta_alone(shelf: Shelf) -> None:
+    (*_, last) = await shelf.chain(3)
+    elsewhere = shelf.elsewhere()
+    await elsewhere.materialise(2)
+    before, delta = elsewhere.fetched_bytes, (await shelf.archive.record(3)).stored_bytes
+    folder = await elsewhere.materialise(3)
+    assert elsewhere.fetched_bytes - before == delta
+    for entry in last.files:
+        assert (folder / entry.name).read_bytes() == (shelf.local.path("p", 3) / entry.name).read_bytes()
 
 
 async def test_a_damaged_copy_in_the_cache_is_read_again(shelf: Shelf) -> None:

@@ -36,6 +36,7 @@ def nowhere(version: int) -> Path | None:
 class Archive:
     """The archive of one policy. `cache` is a folder on this machine for versions that were read; at most
     `full_every` deltas follow one another before a version is stored full, which bounds the work of reading one.
+    `fetched_bytes` counts what was read out of the store for whole versions.
 
     Every method raises StoreError when the store fails."""
 
@@ -43,6 +44,7 @@ class Archive:
         self.blobs = blobs
         self.policy = policy
         self.cache = CheckpointStore(cache)
+        self.fetched_bytes = 0
         self._full_every = full_every
         self._reading = asyncio.Lock()
 
@@ -111,7 +113,7 @@ class Archive:
         async with self._reading:
             if not await asyncio.to_thread(_whole, folder, record.checkpoint.files):
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                await self._rebuild(await self._steps(record))
+                await self._rebuild(*await self._steps(record))
         return folder
 
     async def pin(self, version: int, now: float) -> None:
@@ -157,8 +159,9 @@ class Archive:
             if key not in {entry.key for entry in await self.blobs.entries(f"{key.rpartition('/')[0]}/")}:
                 await self.blobs.put(key, packed.blobs[key])
 
-    async def _steps(self, record: Record) -> list[Record]:
-        """The records from a whole one to this one, each applied to the one before."""
+    async def _steps(self, record: Record) -> tuple[Path | None, list[Record]]:
+        """The records up to this one, each applied to the one before; the first to what lies in the folder, a version
+        that is in the cache, or it is a whole one."""
         steps = [record]
         while (needed := steps[0].needs) is not None:
             name = f"{self.policy}@{steps[0].checkpoint.version} is a delta of version {needed}"
@@ -168,19 +171,21 @@ class Archive:
                 raise ParentGone(f"{name}, which is not in the archive {self.blobs.url} any more") from error
             if parent.checkpoint.digest() != steps[0].parent_digest:
                 raise ParentGone(f"{name}, but the archive {self.blobs.url} has another version {needed}")
+            folder = self.cache.path(self.policy, needed)
+            if await asyncio.to_thread(_whole, folder, parent.checkpoint.files):
+                return folder, steps
             steps.insert(0, parent)
-        return steps
+        return None, steps
 
-    async def _rebuild(self, steps: list[Record]) -> None:
+    async def _rebuild(self, before: Path | None, steps: list[Record]) -> None:
         target = steps[-1].checkpoint
         with self.cache.writing(self.policy, target.version, 3 * steps[-1].full_bytes) as scratch:
-            before: Path | None = None
             for step in steps:
                 into, blobs = scratch / str(step.checkpoint.version), scratch / "blobs"
                 await asyncio.to_thread(_folders, into, blobs)
                 await self._fetch(step, blobs)
                 await asyncio.to_thread(unpack, step, blobs, before, into)
-                if before:
+                if before and before.parent == scratch:
                     await asyncio.to_thread(shutil.rmtree, before)
                 before = into
             await asyncio.to_thread(self.cache.commit, into, target)
@@ -192,6 +197,7 @@ class Archive:
             except Absent as error:
                 name = f"{file.name} of {self.policy}@{record.checkpoint.version}"
                 raise MissingShard(f"{name} is missing in the archive {self.blobs.url}") from error
+            self.fetched_bytes += file.blob.size
 
 
 def _same(known: Record, manifest: Manifest) -> Record:
