@@ -8,7 +8,7 @@ PACKAGES := libs/common libs/cli services/proxy services/judge services/trainer 
 SOURCES := $(PACKAGES:%=%/src) services/weights/vllm-plugin/src
 ADAPTERS := libs/common/src/drivetrain/common/harnesses/adapters
 HARNESSES := claude-code codex pi openclaw mini-swe-agent
-MORE_HARNESSES := opencode qwen-code gemini-cli cline aider
+MORE_HARNESSES := opencode qwen-code gemini-cli cline aider nanobot browser-use
 VLLM_READY := .venv-vllm/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

@@ -25,12 +25,21 @@ SHELLS = {
     "qwen-code": Tool("run_shell_command", others={"is_background": False}),
     "gemini-cli": Tool("run_shell_command"),
     "cline": Tool("run_commands", "commands", many=True),
+    "nanobot": Tool("exec"),
+    "hermes": Tool("terminal"),
 }
 ALWAYS = ("claude-code", "codex", "pi", "openclaw", "mini-swe-agent")
 """Those that `make test` installs and runs; the others run in `make test-all`, as far as they are installed."""
 KNOWN = load_harnesses()
-QUITS_WHEN_CUT = (("gemini-cli", "gemini"), ("openclaw", "messages"), ("qwen-code", "chat"), ("cline", "chat"))
-"""They take a reply that breaks off in its middle for the end of the run, whatever they are told."""
+NOT_CUT = {
+    ("gemini-cli", "gemini"): "ends its run",
+    ("openclaw", "messages"): "ends its run",
+    ("qwen-code", "chat"): "ends its run",
+    ("cline", "chat"): "ends its run",
+    ("nanobot", "chat"): "ends its run",
+    ("hermes", "chat"): "goes on from the half reply as another conversation",
+}
+"""What these do when they are told that a reply broke off in its middle."""
 
 
 def cases(names: Any = SHELLS) -> list[Any]:
@@ -82,7 +91,7 @@ async def test_a_retry_is_still_one_trajectory(
 ) -> None:
     model = Model(template, SHELLS[harness.name])
     half = model.ids("I was going to say something longer than this.")
-    cut = [] if (harness.name, dialect) in QUITS_WHEN_CUT else [Script(half, die_after=4)]
+    cut = [] if (harness.name, dialect) in NOT_CUT else [Script(half, die_after=4)]
     engine.scripts = [Script([], status=500), Script(half, reset=True), *cut]
     run = await drive(harness, dialect, proxy, engine, model)
     assert run.trial.status == 0, run.trial.output

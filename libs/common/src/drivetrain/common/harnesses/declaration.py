@@ -27,10 +27,11 @@ Dialect = Literal["chat", "responses", "messages", "gemini"]
 
 
 class SettingsFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A settings file of a harness: what Drivetrain puts there, beside what is there already."""
+    """A settings file of a harness: what Drivetrain puts there, beside what is there already. A `text` is the whole
+    file: the value of its one key `text`."""
 
     path: Annotated[str, Meta(pattern=r"^\{home\}/.")]
-    format: Literal["json", "toml", "yaml", "env"]
+    format: Literal["json", "toml", "yaml", "env", "text"]
     content: dict[str, Any]
 
 

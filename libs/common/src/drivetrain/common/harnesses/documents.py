@@ -68,10 +68,14 @@ def _env(content: Mapping[str, Any], before: str) -> str:
     return "".join(f"{line}\n" for line in [*kept, *(f"{key}={value}" for key, value in content.items())])
 
 
+def _text(content: Mapping[str, Any], before: str) -> str:
+    return str(content["text"])
+
+
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError("it holds no keys")
     return value
 
 
-_WRITERS = {"json": _json, "yaml": _yaml, "toml": _toml, "env": _env}
+_WRITERS = {"json": _json, "yaml": _yaml, "toml": _toml, "env": _env, "text": _text}

@@ -83,6 +83,10 @@ SEEN: Mapping[str, str] = {
     "qwen-code": "followed by its history; a reply that breaks off ends the run",
     "gemini-cli": "followed by its history; sends top_p and top_k, which makes a person's turns inexact; a reply that "
     "breaks off ends the run",
+    "aider": "edits in plain text, without tools; the words of its commits are beside the work",
+    "browser-use": "each step is a conversation of its own; its grammar makes a reply inexact",
+    "hermes": "followed by its history; goes on from a reply that breaks off as another conversation",
+    "nanobot": "followed by its history; a reply that breaks off ends the run",
     "cline": "followed by its history; a reply that breaks off ends the run",
 }
 
