@@ -22,6 +22,7 @@ from rich.table import Table
 
 from benchmarks.loop.run import machine
 from benchmarks.proxy.candidates import CANDIDATES, PEER_NAMES, PEERS, Candidate, Place, recorded_turns
+from benchmarks.proxy.dialects import per_core
 from benchmarks.proxy.figures import LATENCY_COLUMNS, OURS, RATE_COLUMNS, Cell, Seen, figures, latency_rows, rate_rows
 from benchmarks.proxy.measure import Bench, bench
 from benchmarks.proxy.plan import FULL, QUICK, Plan
@@ -55,13 +56,21 @@ def main() -> None:
             console.print(found)
             _write("proxy_turns", found, arguments.out)
             return
-        seen = run(QUICK if arguments.quick else FULL, started, candidates, console)
+        plan = QUICK if arguments.quick else FULL
+        seen = run(plan, started, candidates, console)
+        dialects = per_core(candidates[OURS], plan.unpaced_s) if OURS in candidates else {}
     for title, columns, rows in (
         ("At 20 tokens/s a stream, 8k histories (direct: absolute)", LATENCY_COLUMNS, latency_rows(seen)),
         ("As fast as can be", RATE_COLUMNS, rate_rows(seen)),
     ):
         console.print(_table(title, columns, rows))
-    _write("proxy", figures(seen), arguments.out)
+    console.print(_table("Requests a second and core, by dialect", ("dialect", "requests"), dialect_rows(dialects)))
+    _write("proxy", {**figures(seen), **{f"rps_per_core_{n}": v for n, v in dialects.items()}}, arguments.out)
+
+
+def dialect_rows(found: Mapping[str, float]) -> list[tuple[str, ...]]:
+    """A row per dialect."""
+    return [(name, f"{value:.0f}") for name, value in found.items()]
 
 
 def run(plan: Plan, started: Bench, candidates: Mapping[str, Candidate], console: Console) -> Seen:

@@ -27,6 +27,7 @@ SHELLS = {
     "cline": Tool("run_commands", "commands", many=True),
     "nanobot": Tool("exec"),
     "hermes": Tool("terminal"),
+    "openhands": Tool("terminal", others={"security_risk": "LOW"}),
 }
 ALWAYS = ("claude-code", "codex", "pi", "openclaw", "mini-swe-agent")
 """Those that `make test` installs and runs; the others run in `make test-all`, as far as they are installed."""
