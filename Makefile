@@ -12,7 +12,7 @@ MORE_HARNESSES := opencode qwen-code gemini-cli cline aider nanobot browser-use 
 VLLM_READY := .venv-vllm/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-all test-fast lint format bench clean
+.PHONY: help setup demo test test-all test-fast test-k8s lint format bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,10 @@ test-all: setup .venv-tools/.ready $(HARNESSES:%=.harness/%.ready) $(MORE_HARNES
 
 test-fast: .venv/.ready .venv-tools/.ready .cache/tokenizers/.ready ## run what needs no vLLM and no harness
 	$(BIN)/python -m pytest -m "not vllm and not slow and not long" $(ARGS)
+
+test-k8s: .venv/.ready ## the contract of the backends on the cluster that KUBECONFIG names
+	@test -n "$$KUBECONFIG" || { echo "set KUBECONFIG: make test-k8s runs on a real cluster"; exit 2; }
+	$(BIN)/python -m pytest tests/contract/test_backend_contract.py -k kubernetes $(ARGS)
 
 lint: .venv/.ready ## style, types and layers
 	$(BIN)/ruff check .

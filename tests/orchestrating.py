@@ -39,7 +39,7 @@ class Service:
     ) -> None:
         self.bus, self.folder = bus, folder
         planner = Planner("http://proxy:1", SECRET, load_harnesses())
-        backend = backend or ProcessBackend(folder / "leases", grace_s=0.3)
+        self.backend = backend = backend or ProcessBackend(folder / "leases", grace_s=0.3)
         runner = Runner(backend, fresh(folder / "staging"), salvage)
         attempts = Attempts(bus, planner, runner, Retries(3, 0.05), time.time)
         self.demand = Demand(bus, max_staleness=1, ahead=None)

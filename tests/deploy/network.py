@@ -19,7 +19,7 @@ class Peer:
 
 def named(name: str) -> Peer:
     """One of our pods."""
-    return Peer({"app.kubernetes.io/name": name})
+    return Peer({"app.kubernetes.io/name": name}, namespace_labels={"kubernetes.io/metadata.name": NAMESPACE})
 
 
 def reaches(policies: Sequence[Document], source: Peer, target: Peer, port: int) -> bool:
@@ -29,9 +29,7 @@ def reaches(policies: Sequence[Document], source: Peer, target: Peer, port: int)
 
 
 def _permits(policies: Sequence[Document], pod: Peer, other: Peer, port: int, way: str, words: tuple[str, str]) -> bool:
-    if pod.namespace != NAMESPACE:
-        return True
-    specs = [policy["spec"] for policy in policies]
+    specs = [policy["spec"] for policy in policies if policy["metadata"]["namespace"] == pod.namespace]
     bound = [spec for spec in specs if way in spec["policyTypes"] and _selects(spec["podSelector"], pod.labels)]
     rules = [rule for spec in bound for rule in spec.get(words[0], [])]
     return not bound or any(_rule_permits(rule, words[1], other, port) for rule in rules)
@@ -39,7 +37,7 @@ def _permits(policies: Sequence[Document], pod: Peer, other: Peer, port: int, wa
 
 def _rule_permits(rule: Document, word: str, other: Peer, port: int) -> bool:
     ports = [entry["port"] for entry in rule["ports"] if entry["protocol"] == "TCP"]
-    return port in ports and any(_is(peer, other) for peer in rule[word])
+    return port in ports and (word not in rule or any(_is(peer, other) for peer in rule[word]))
 
 
 def _is(peer: Document, other: Peer) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-KUSTOMIZATIONS = ("k8s/base", "k8s/overlays/dev", "k8s/tools/model-loader")
+KUSTOMIZATIONS = ("k8s/base", "k8s/overlays/dev", "k8s/tools/model-loader", "k8s/rollouts", "k8s/overlays/jobs")
 
 Document = dict[str, Any]
 

@@ -10,6 +10,7 @@ from drivetrain.cli.commands.connect import connect
 from drivetrain.cli.commands.dead import dead
 from drivetrain.cli.commands.harness import harness
 from drivetrain.cli.commands.judge import judge
+from drivetrain.cli.commands.k8s import k8s
 from drivetrain.cli.commands.keys import keys
 from drivetrain.cli.commands.rollout import rollout
 from drivetrain.cli.commands.run import run
@@ -36,6 +37,7 @@ app.command()(connect)
 app.add_typer(dead, name="dead")
 app.add_typer(harness, name="harness")
 app.add_typer(judge, name="judge")
+app.add_typer(k8s, name="k8s")
 app.add_typer(keys, name="keys")
 app.add_typer(rollout, name="rollout")
 app.add_typer(task, name="task")

@@ -1,4 +1,5 @@
-"""`python -m drivetrain.orchestrator`: run the service; `… check PATH`: check tasks; `… gc`: remove sandboxes."""
+"""`python -m drivetrain.orchestrator`: run the service; `… check PATH`: check tasks; `… gc`: remove sandboxes;
+`… check-cluster`: can it run in the cluster?"""
 
 import sys
 
@@ -17,6 +18,11 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["gc"]:
         collecting.main(load(OrchestratorSettings, "orchestrator", sys.argv[2:]))
+        return
+    if sys.argv[1:2] == ["check-cluster"]:
+        from drivetrain.orchestrator.backends.kubernetes import checking as cluster
+
+        cluster.main(load(OrchestratorSettings, "orchestrator", sys.argv[2:]))
         return
     settings = load(OrchestratorSettings, "orchestrator")
 

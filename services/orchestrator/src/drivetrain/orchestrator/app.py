@@ -5,7 +5,7 @@ import time
 from drivetrain.common.bus.nats import connect
 from drivetrain.common.harnesses import load_harnesses
 from drivetrain.common.lifecycle import Lifecycle
-from drivetrain.orchestrator.backends.making import make_backend
+from drivetrain.orchestrator.backends.making import open_backend
 from drivetrain.orchestrator.lifecycle.attempts import Attempts, Retries
 from drivetrain.orchestrator.lifecycle.demand import Demand
 from drivetrain.orchestrator.lifecycle.orchestrator import Ceilings, Orchestrator
@@ -23,7 +23,8 @@ async def start(lifecycle: Lifecycle, settings: OrchestratorSettings) -> None:
     """
     folder = settings.work_folder.expanduser().absolute()
     lifecycle.stack.enter_context(claimed(folder))
-    backend = make_backend(settings, folder)
+    backend = await open_backend(settings, folder)
+    lifecycle.stack.push_async_callback(backend.close)
     harnesses = load_harnesses(settings.harness_folders)
     bus = await connect(settings.bus)
     lifecycle.stack.push_async_callback(bus.close)

@@ -8,7 +8,7 @@ from drivetrain.common.bus.nats import connect
 from drivetrain.common.errors import CannotStart
 from drivetrain.common.telemetry.logs import configure_logs
 from drivetrain.orchestrator.backends.base import BackendError
-from drivetrain.orchestrator.backends.making import make_backend
+from drivetrain.orchestrator.backends.making import open_backend
 from drivetrain.orchestrator.lifecycle.attempts import sandboxes
 from drivetrain.orchestrator.lifecycle.recovery import unfinished
 from drivetrain.orchestrator.settings import OrchestratorSettings
@@ -30,12 +30,17 @@ async def collect(settings: OrchestratorSettings) -> int:
     """Remove every sandbox, except those that outlive their orchestrator and whose rollout has not ended."""
     folder = settings.work_folder.expanduser().absolute()
     with claimed(folder):
-        backend = make_backend(settings, folder)
-        if not backend.outlives:
-            return await backend.reap()
-        bus = await connect(settings.bus)
+        backend = await open_backend(settings, folder)
         try:
-            jobs = [job async for job in unfinished(bus, time.time(), backend.outlives)]
+            return await backend.reap(await _needed(settings) if backend.outlives else frozenset())
         finally:
-            await bus.close()
-        return await backend.reap(frozenset(name for job in jobs for name in sandboxes(job)))
+            await backend.close()
+
+
+async def _needed(settings: OrchestratorSettings) -> frozenset[str]:
+    """The sandboxes of attempts that the next orchestrator will go on with."""
+    bus = await connect(settings.bus)
+    try:
+        return frozenset([name async for job in unfinished(bus, time.time(), True) for name in sandboxes(job)])
+    finally:
+        await bus.close()

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 
 from drivetrain.common.settings import Section, Settings
+from drivetrain.orchestrator.backends.kubernetes.settings import KubernetesSettings
 from drivetrain.orchestrator.backends.process.limits import Limits
 
 
@@ -30,6 +31,8 @@ class OrchestratorSettings(Settings):
         "http://127.0.0.1:8411", pattern=r"^https?://[^/]+/?$", description="the proxy, as harnesses reach it, no path"
     )
     secret: SecretStr = Field(min_length=16, description="signs rollout keys; the same as the proxy's")
+    backend: Literal["process", "kubernetes"] = Field("process", description="where sandboxes are made")
+    kubernetes: KubernetesSettings = Field(default_factory=KubernetesSettings, description="for that backend alone")
     work_folder: Path = Field(Path("runs/orchestrator"), description="leases live here; one orchestrator a folder")
     harness_path: list[Path] = Field([], description="folders with harness programs, first in a rollout's PATH")
     isolation: Literal["auto", "bubblewrap", "none"] = Field(

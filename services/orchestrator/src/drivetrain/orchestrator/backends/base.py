@@ -47,14 +47,15 @@ class Access:
 @dataclass(frozen=True)
 class Sandbox:
     """What is asked of a sandbox. `name` is of letters, digits, '.', '_' and '-', and unique: a second start under it
-    meets the first one's sandbox. Without `access` it has no network, where the backend can do that; `lifetime_s` is
-    when it ends, whoever forgot it."""
+    meets the first one's sandbox. Without `access` it has no network, where the backend can do that; `seeded`: its
+    work folder begins with what the image holds there; `lifetime_s` is when it ends, whoever forgot it."""
 
     name: str
     workdir: str = "/app"
     image: str | None = None
     resources: Resources = field(default_factory=Resources)
     access: Access | None = None
+    seeded: bool = True
     lifetime_s: float = 86_400.0
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -151,6 +152,9 @@ class Backend(Protocol):
         Raises:
             BackendError: there is none to be had.
         """
+
+    async def close(self) -> None:
+        """Let go of the backend; sandboxes that outlive us go on."""
 
     async def reap(self, keep: frozenset[str] = frozenset()) -> int:
         """Remove every sandbox whose name is not among those to keep, and end what runs there: an earlier life left

@@ -13,12 +13,16 @@ from drivetrain.orchestrator.settings import OrchestratorSettings
 log = get_logger("orchestrator")
 
 
-def make_backend(settings: OrchestratorSettings, folder: Path) -> Backend:
-    """The backend of these settings, with its leases under a folder.
+async def open_backend(settings: OrchestratorSettings, folder: Path) -> Backend:
+    """The backend of these settings; one on this machine has its leases under a folder.
 
     Raises:
         BackendError: the settings demand what does not work here.
     """
+    if settings.backend == "kubernetes":
+        from drivetrain.orchestrator.backends.kubernetes.backend import open_backend as open_cluster
+
+        return await open_cluster(settings.kubernetes)
     leases = folder / "leases"
     path = tuple(entry.expanduser().absolute() for entry in settings.harness_path)
     backend = ProcessBackend(

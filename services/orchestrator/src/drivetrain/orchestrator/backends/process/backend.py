@@ -80,6 +80,9 @@ class ProcessBackend:
             socket=socket,
         )
 
+    async def close(self) -> None:
+        """Nothing is held open."""
+
     async def reap(self, keep: frozenset[str] = frozenset()) -> int:
         inside = f"{self.root}{os.sep}"
         kept = {str(self.root / name) for name in keep}

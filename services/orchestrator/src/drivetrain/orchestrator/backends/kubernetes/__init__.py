@@ -1,0 +1,1 @@
+"""Sandboxes as pods: one Job for each, driven through the cluster's API."""
