@@ -16,4 +16,6 @@ else
     $pip uninstall -q -y torchvision torchaudio torchcodec
 fi
 $pip install -q -c constraints.txt hatchling editables
-$pip install -q --no-deps --no-build-isolation -e services/weights/vllm-plugin
+# The plugin reads archives with what the services have in common; of that it needs nothing but zstandard.
+$pip install -q -c constraints-vllm.txt zstandard
+$pip install -q --no-deps --no-build-isolation -e libs/common -e services/weights/vllm-plugin

@@ -99,6 +99,7 @@ def test_vllm_records_what_was_sampled_and_can_be_given_weights() -> None:
     assert {"--logprobs-mode=processed_logprobs", "--enable-scale-out", "--host=127.0.0.1", "--port=5"} <= set(command)
     transfer = next(flag for flag in command if flag.startswith("--weight-transfer-config="))
     assert json.loads(transfer.partition("=")[2]) == {"backend": "drivetrain"}
+    assert "--worker-extension-cls=drivetrain.vllm_plugin.worker.StagingWorker" in command
     assert command[-1] == "--max-model-len=8192"
 
 

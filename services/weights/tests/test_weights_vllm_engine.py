@@ -10,11 +10,17 @@ import pytest
 from aiohttp import web
 
 from drivetrain.common.store.checkpoints import FileEntry
-from drivetrain.weights.engines.base import EngineError, Refused, Serving, Weights
+from drivetrain.weights.engines.base import EngineError, Refused, Serving, Staged, Weights
 from drivetrain.weights.engines.vllm import VllmEngine
+from drivetrain.weights.engines.words import adapters_in_use
 
 WEIGHTS = Weights(7, Path("/checkpoints/main/00000007"), (FileEntry("model.safetensors", 12, "ab" * 32),))
+STAGE, LOADED = "drivetrain_stage", "drivetrain_loaded"
 LIFECYCLE = ["/pause", "/start_weight_update", "/update_weights", "/finish_weight_update", "/resume"]
+LOAD = [STAGE, *LIFECYCLE, LOADED]
+DIGESTS = {"model.safetensors": "ab" * 32}
+READY = {"state": "ready", "folder": "/somewhere", "digests": DIGESTS, "fetched_bytes": 5}
+ADAPTER = Weights(7, Path("/unused"), WEIGHTS.files, "adapter", policy="main")
 
 
 class FakeVllm:
@@ -25,28 +31,37 @@ class FakeVllm:
         self.bodies: dict[str, Any] = {}
         self.queries: dict[str, dict[str, str]] = {}
         self.fails: dict[str, list[tuple[int, str]]] = {}
-        self.answers: dict[str, dict[str, Any]] = {
+        self.answers: dict[str, Any] = {
             "/weight_info": {"weight_version": "6"},
             "/is_paused": {"is_paused": False},
+            "/v1/models": {"data": [{"id": "main"}]},
+            STAGE: {"results": [READY]},
+            LOADED: {"results": [{"digests": DIGESTS}]},
         }
+        self.absent: set[str] = set()
         self.updating = asyncio.Event()
         self.may_update = asyncio.Event()
         self.may_update.set()
 
     async def answer(self, request: web.Request) -> web.Response:
         path = request.path
-        self.calls.append(path)
         text = await request.text()
+        if path == "/collective_rpc":
+            path = json.loads(text)["method"]
+        self.calls.append(path)
         self.bodies[path] = json.loads(text) if text else None
         self.queries[path] = dict(request.query)
         if path == "/update_weights":
             self.updating.set()
             await self.may_update.wait()
+        if path in self.absent:
+            return web.json_response({"detail": "Not Found"}, status=404)
         if self.fails.get(path):
             status, message = self.fails[path].pop(0)
             error = {"message": message, "type": "InternalServerError", "param": None, "code": status}
             return web.json_response({"error": error}, status=status)
-        return web.json_response(self.answers.get(path, {"message": "done"}))
+        answer = self.answers.get(path, {"message": "done"})
+        return web.Response(text=answer) if isinstance(answer, str) else web.json_response(answer)
 
 
 @pytest.fixture
@@ -68,14 +83,16 @@ async def vllm() -> AsyncIterator[tuple[FakeVllm, VllmEngine]]:
 async def test_a_load_pauses_updates_labels_and_resumes(vllm: tuple[FakeVllm, VllmEngine]) -> None:
     fake, engine = vllm
     await engine.load(WEIGHTS)
-    assert fake.calls == LIFECYCLE
+    assert fake.calls == LOAD
     assert fake.queries["/pause"] == {"mode": "keep", "clear_cache": "true"}
     assert fake.bodies["/update_weights"] == {
         "update_info": {
             "folder": "/checkpoints/main/00000007",
             "files": {"model.safetensors": {"sha256": "ab" * 32, "size": 12}},
+            "kind": "full",
         }
     }
+    assert fake.bodies[STAGE]["kwargs"] == fake.bodies["/update_weights"]
     assert fake.bodies["/finish_weight_update"] == {"weight_version": "7"}
 
 
@@ -124,7 +141,7 @@ async def test_an_update_left_open_by_an_earlier_life_is_closed_first(vllm: tupl
     fake, engine = vllm
     fake.fails["/start_weight_update"] = [(500, "start_weight_update called while an update is already active")]
     await engine.load(WEIGHTS)
-    assert fake.calls == [LIFECYCLE[0], LIFECYCLE[1], "/finish_weight_update", *LIFECYCLE[1:]]
+    assert fake.calls == [STAGE, LIFECYCLE[0], LIFECYCLE[1], "/finish_weight_update", *LIFECYCLE[1:], LOADED]
 
 
 async def test_a_cancelled_load_is_ended_properly(vllm: tuple[FakeVllm, VllmEngine]) -> None:
@@ -137,7 +154,7 @@ async def test_a_cancelled_load_is_ended_properly(vllm: tuple[FakeVllm, VllmEngi
     fake.may_update.set()
     with pytest.raises(asyncio.CancelledError):
         await load
-    assert fake.calls == LIFECYCLE
+    assert fake.calls == LOAD
 
 
 @pytest.mark.parametrize(("label", "version"), [("6", 6), ("0", 0), ("default", None), ("v2", None), ("-1", None)])
@@ -187,3 +204,80 @@ async def test_a_replica_that_does_not_answer_in_time_is_an_error(vllm: tuple[Fa
     assert fake.calls[-1] == "/resume"
     fake.may_update.set()
     await impatient.close()
+
+
+async def test_a_checkpoint_is_waited_for_until_every_worker_has_read_it(vllm: tuple[FakeVllm, VllmEngine]) -> None:
+    fake, engine = vllm
+    fake.answers[STAGE] = {"results": [READY, {"state": "staging"}]}
+    fake.answers["drivetrain_staged"] = {"results": [READY, READY]}
+    assert await engine.stage(WEIGHTS) == Staged("/somewhere", 10)
+    assert fake.calls == [STAGE, "drivetrain_staged"]
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "why"),
+    [
+        ({"state": "refused", "reason": "tensor a has NaN"}, Refused, "replica refused version 7: tensor a has NaN"),
+        ({"state": "failed", "reason": "the store is away"}, EngineError, "could not stage version 7: the store is"),
+        ({**READY, "digests": {"model.safetensors": "cd" * 32}}, Refused, "has other bytes for version 7"),
+    ],
+)
+async def test_what_cannot_be_staged_leaves_the_replica_alone(
+    vllm: tuple[FakeVllm, VllmEngine], state: dict[str, object], error: type[Exception], why: str
+) -> None:
+    fake, engine = vllm
+    fake.answers[STAGE] = {"results": [state]}
+    with pytest.raises(error, match=why):
+        await engine.load(WEIGHTS)
+    assert fake.calls == [STAGE]
+
+
+async def test_other_bytes_in_the_model_than_the_manifest_says_are_told(vllm: tuple[FakeVllm, VllmEngine]) -> None:
+    fake, engine = vllm
+    fake.answers[LOADED] = {"results": [{"digests": {"model.safetensors": "cd" * 32}}]}
+    with pytest.raises(Refused, match="replica has other bytes for version 7 than its manifest says"):
+        await engine.load(WEIGHTS)
+
+
+async def test_an_adapter_is_loaded_under_a_name_of_its_own_without_a_pause(vllm: tuple[FakeVllm, VllmEngine]) -> None:
+    fake, engine = vllm
+    fake.answers["/v1/load_lora_adapter"] = "Success: LoRA adapter 'main@7' added successfully."
+    await engine.load(ADAPTER)
+    assert fake.calls == [STAGE, "/v1/load_lora_adapter"]
+    assert fake.bodies["/v1/load_lora_adapter"] == {"lora_name": "main@7", "lora_path": "/somewhere"}
+
+
+async def test_an_adapter_that_is_there_already_counts_as_loaded(vllm: tuple[FakeVllm, VllmEngine]) -> None:
+    fake, engine = vllm
+    fake.fails["/v1/load_lora_adapter"] = [(400, "The lora adapter 'main@7' has already been loaded.")]
+    await engine.load(ADAPTER)
+
+
+async def test_a_server_that_takes_no_adapters_is_told_its_options(vllm: tuple[FakeVllm, VllmEngine]) -> None:
+    fake, engine = vllm
+    fake.absent.add("/v1/load_lora_adapter")
+    with pytest.raises(EngineError, match="start it with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"):
+        await engine.load(ADAPTER)
+
+
+async def test_the_adapters_that_requests_can_ask_for_are_those_with_a_version(
+    vllm: tuple[FakeVllm, VllmEngine],
+) -> None:
+    fake, engine = vllm
+    fake.answers["/v1/models"] = {"data": [{"id": "main"}, {"id": "main@7"}, {"id": "other@2"}]}
+    assert await engine.serving() == Serving(6, paused=False, adapters=frozenset({"main@7", "other@2"}))
+
+
+METRICS = """# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0"} RUNNING
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0"} 0.0
+# TYPE vllm:lora_requests_info gauge
+vllm:lora_requests_info{max_lora="4",running_lora_adapters="main@5",waiting_lora_adapters=""} 1.7e+09
+vllm:lora_requests_info{max_lora="4",running_lora_adapters="main@6,a@1",waiting_lora_adapters="b@2"} 1.8e+09
+"""
+
+
+@pytest.mark.parametrize(("running", "busy"), [("3.0", {"main@6", "a@1", "b@2"}), ("0.0", set())])
+def test_the_newest_word_of_the_metrics_says_which_adapters_are_in_use(running: str, busy: set[str]) -> None:
+    assert adapters_in_use(METRICS.replace("RUNNING", running)) == busy

@@ -66,6 +66,7 @@ def command(python: Path, model: str, policy: str, port: int, seed: int, extra: 
         "--enable-scale-out",  # /inference/v1/generate: token ids, log-probabilities and version spans
         "--logprobs-mode=processed_logprobs",
         '--weight-transfer-config={"backend": "drivetrain"}',
+        "--worker-extension-cls=drivetrain.vllm_plugin.worker.StagingWorker",
         *(() if has_gpu() else CPU_FLAGS),
         *extra,
     )

@@ -36,13 +36,15 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint is. `parent` is the version it was trained from; 0 is the base model's folder. `trained` are
-    the lowest and the highest sequence number, in the SCORES stream, of what was trained since the parent."""
+    """What a checkpoint is. `parent` is the version it was trained from; 0 is the base model's folder. An adapter goes
+    `over` a full version's weights. `trained` are the lowest and the highest sequence number, in the SCORES stream, of
+    what was trained since the parent."""
 
     policy: str
     version: int
     parent: int
     kind: Literal["full", "adapter"] = "full"
+    over: int = 0
     base: str
     dtype: str
     step: int
