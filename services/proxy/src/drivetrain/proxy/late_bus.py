@@ -59,6 +59,9 @@ class LateBus:
     def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         return self._connected.replay(stream, subject, since)
 
+    def watch(self, subject: str) -> AbstractAsyncContextManager[asyncio.Event]:
+        return self._connected.watch(subject)
+
     async def durables(self, stream: str) -> list[str]:
         return await self._connected.durables(stream)
 

@@ -3,6 +3,7 @@
 Two implementations keep one contract (tests/contract): `NatsBus` on JetStream and `MemoryBus` for unit tests.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -133,6 +134,15 @@ class Bus(Protocol):
 
         Raises:
             BusError: the bus went away; what was yielded until then is good.
+        """
+        ...
+
+    def watch(self, subject: str) -> AbstractAsyncContextManager[asyncio.Event]:
+        """An event that is set whenever something is published under a subject (wildcards allowed). A hint to look at
+        once: what is published while the bus is away sets nothing, so who watches looks every so often, too.
+
+        Raises:
+            BusError: the bus was never there.
         """
         ...
 

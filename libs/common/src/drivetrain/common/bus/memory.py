@@ -11,6 +11,8 @@ from drivetrain.common.bus.letters import left_out, letter, read, readable, with
 from drivetrain.common.bus.streams import STREAMS
 from drivetrain.common.events import DeadLetter, Event, InvalidEvent, encode
 
+REPEATING = {spec.name for spec in STREAMS if not spec.once}
+
 
 @dataclass
 class _Record:
@@ -40,6 +42,7 @@ class MemoryBus:
         self.streams: dict[str, list[_Record]] = {spec.name: [] for spec in STREAMS}
         self.changed = asyncio.Event()
         self._states: dict[tuple[str, str], _State] = {}
+        self._watches: list[tuple[str, asyncio.Event]] = []
 
     async def publish(self, event: Event, headers: Mapping[str, str] | None = None) -> int | None:
         return self.store(event.STREAM, event.subject(self.shards), encode(event), with_trace(headers))
@@ -49,10 +52,13 @@ class MemoryBus:
         records = self.streams.get(stream)
         if records is None:
             raise BusError(f"there is no stream {stream}")
-        if stream != "DEAD" and any(record.subject == subject for record in records):
+        if stream not in REPEATING and any(record.subject == subject for record in records):
             return None
         records.append(_Record(subject, payload, len(records) + 1, dict(headers or {}), time.time()))
         self.changed.set()
+        for watched, published in self._watches:
+            if matches(subject, watched):
+                published.set()
         return len(records)
 
     @asynccontextmanager
@@ -82,6 +88,15 @@ class MemoryBus:
                 stored = readable(record.subject, record.payload, record.sequence, record.headers)
                 if stored is not None:
                     yield stored
+
+    @asynccontextmanager
+    async def watch(self, subject: str) -> AsyncIterator[asyncio.Event]:
+        watch = (subject, asyncio.Event())
+        self._watches.append(watch)
+        try:
+            yield watch[1]
+        finally:
+            self._watches.remove(watch)
 
     async def durables(self, stream: str) -> list[str]:
         return [durable for held_by, durable in self._states if held_by == stream]

@@ -92,9 +92,9 @@ class NatsBus:
 
     async def publish(self, event: Event, headers: Mapping[str, str] | None = None) -> int | None:
         sent = with_trace(headers)
-        if not isinstance(event, DeadLetter):
+        if event.ONCE:
             sent["Nats-Expected-Last-Subject-Sequence"] = "0"
-        else:
+        if isinstance(event, DeadLetter):
             sent["Nats-Msg-Id"] = f"{event.stream}.{event.consumer}.{event.sequence}"
         payload = encode(event)
         try:
@@ -143,6 +143,19 @@ class NatsBus:
 
     def replay(self, stream: str, subject: str, since: float = 0.0) -> AsyncIterator[Stored]:
         return replay(self, stream, subject, since)
+
+    @asynccontextmanager
+    async def watch(self, subject: str) -> AsyncIterator[asyncio.Event]:
+        published = asyncio.Event()
+
+        async def note(message: Msg) -> None:
+            published.set()
+
+        listener = await self.client.subscribe(subject, cb=note)
+        try:
+            yield published
+        finally:
+            await listener.unsubscribe()
 
     async def durables(self, stream: str) -> list[str]:
         names: list[str] = []
@@ -212,6 +225,7 @@ def stream_config(spec: StreamSpec) -> StreamConfig:
         allow_direct=True,
         max_age=spec.max_age_s,
         max_bytes=spec.max_bytes,
+        max_msgs_per_subject=1 if spec.last_only else -1,
     )
 
 

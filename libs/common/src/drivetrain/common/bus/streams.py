@@ -14,13 +14,15 @@ OBJECTS = "drivetrain-objects"
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """One stream. `once` is false only where several messages share a subject by design."""
+    """One stream. `once` is false only where several messages share a subject by design; `last_only` keeps the last
+    one of each subject."""
 
     name: str
     subjects: tuple[str, ...]
     max_age_s: float
     max_bytes: int
     once: bool = True
+    last_only: bool = False
 
 
 ROLLOUTS = tuple(f"rollout.{what}.>" for what in ("requested", "started", "moved", "cancel", "finished"))
@@ -30,5 +32,6 @@ STREAMS: tuple[StreamSpec, ...] = (
     StreamSpec("SCORES", ("turn.scored.>", "rollout.scored.>", "group.ranked.>"), 30 * DAY_S, GIB // 2),
     StreamSpec("ROLLOUTS", ROLLOUTS, 30 * DAY_S, GIB // 2),
     StreamSpec("WEIGHTS", ("weights.>",), 365 * DAY_S, GIB // 4),
+    StreamSpec("REPLICAS", ("replica.>",), DAY_S, GIB // 16, once=False, last_only=True),
     StreamSpec("DEAD", ("dead.>",), 90 * DAY_S, GIB // 2, once=False),
 )

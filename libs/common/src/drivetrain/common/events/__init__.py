@@ -14,6 +14,7 @@ from drivetrain.common.events.base import (
     shard_of,
 )
 from drivetrain.common.events.dead import DeadLetter
+from drivetrain.common.events.replicas import Post, ReplicaRotation, ReplicaSeen
 from drivetrain.common.events.rollouts import (
     FinishReason,
     RolloutCancel,
@@ -45,6 +46,9 @@ __all__ = [
     "Message",
     "NewerVersion",
     "Place",
+    "Post",
+    "ReplicaRotation",
+    "ReplicaSeen",
     "RolloutCancel",
     "RolloutFinished",
     "RolloutMoved",

@@ -23,11 +23,13 @@ class NewerVersion(RuntimeError):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all events. Subclasses set `STREAM`, `VERSION`, `PREFIX` and build their subject."""
+    """Base of all events. Subclasses set `STREAM`, `VERSION`, `PREFIX` and build their subject. With `ONCE` false the
+    last event of a subject takes the place of the one before."""
 
     STREAM: ClassVar[str]
     PREFIX: ClassVar[str]
     VERSION: ClassVar[int] = 1
+    ONCE: ClassVar[bool] = True
 
     v: int = 1
 

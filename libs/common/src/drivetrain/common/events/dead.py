@@ -10,6 +10,7 @@ class DeadLetter(Event, frozen=True, kw_only=True):
 
     STREAM: ClassVar[str] = "DEAD"
     PREFIX: ClassVar[str] = "dead"
+    ONCE: ClassVar[bool] = False
 
     stream: str
     consumer: str
