@@ -2,8 +2,6 @@
 
 import sys
 
-import uvloop
-
 from drivetrain.common.lifecycle import Lifecycle, run
 from drivetrain.common.settings import load
 from drivetrain.judge.app import start
@@ -20,7 +18,6 @@ def main() -> None:
         chosen(sys.argv[2:])
         return
     settings = load(JudgeSettings, "judge")
-    uvloop.install()
 
     async def begin(lifecycle: Lifecycle) -> None:
         await start(lifecycle, settings)
