@@ -8,6 +8,7 @@ import pytest
 from drivetrain.cli.connecting.programs import find
 from drivetrain.common.harnesses import load_harnesses
 from drivetrain.proxy.prompts.templates import Template
+from tests.harnesses.conftest import captured
 from tests.harnesses.driving import MODEL, ROOT, drive, whole_prompt
 from tests.proxy_engine import Script, StubEngine
 from tests.proxy_served import Proxy
@@ -32,6 +33,7 @@ async def test_the_edit_is_the_work_and_the_commits_words_are_beside_it(
 
     run = await drive(aider, None, proxy, engine, model)
     assert run.trial.status == 0, run.trial.output
+    captured(aider, "chat", run, len(engine.requests))
     assert "Applied edit to hello.txt" in run.trial.output
     assert WORDS in run.trial.output
     assert [turn.kind for turn in run.turns] == ["main", "side"]

@@ -10,6 +10,7 @@ from aiohttp import web
 from drivetrain.cli.connecting.programs import find
 from drivetrain.common.harnesses import load_harnesses
 from drivetrain.proxy.prompts.templates import Template
+from tests.harnesses.conftest import captured
 from tests.harnesses.driving import MODEL, ROOT, drive, whole_prompt
 from tests.proxy_engine import Script, StubEngine
 from tests.proxy_served import Proxy
@@ -54,6 +55,7 @@ async def test_what_a_page_says_reaches_the_model_in_the_next_step(
     finally:
         await runner.cleanup()
     assert run.trial.status == 0, run.trial.output
+    captured(browser_use, "chat", run, len(engine.requests))
     first, second, *_ = run.turns
     assert "nineteen past ten" not in str(first.messages)
     assert "nineteen past ten" in str(second.messages)

@@ -11,6 +11,7 @@ from drivetrain.cli.connecting.programs import find
 from drivetrain.common.harnesses import Harness, load_harnesses
 from drivetrain.common.tokens import unpack_ids
 from drivetrain.proxy.prompts.templates import Template
+from tests.harnesses.conftest import captured
 from tests.harnesses.driving import MADE, MODEL, ROOT, Model, Tool, drive, whole_prompt
 from tests.proxy_engine import Script, StubEngine
 from tests.proxy_served import Proxy
@@ -74,6 +75,7 @@ async def test_every_model_call_is_a_turn_in_its_place(
 ) -> None:
     run = await drive(harness, dialect, proxy, engine, Model(template, SHELLS[harness.name]))
     assert run.trial.status == 0, run.trial.output
+    captured(harness, dialect, run, len(engine.requests))
     assert len(run.turns) == len(engine.requests)
     first, last = run.work
     assert (last.parent, last.session, last.thread) == (first.turn, first.session, first.thread)
