@@ -74,8 +74,10 @@ class Server(uvicorn.Server):
 
 
 def uvicorn_config(app: Callable[..., Any], **more: Any) -> uvicorn.Config:
-    """How every HTTP listener of ours runs: no access log, no signal handling, a bounded shutdown."""
-    return uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=8, lifespan="off", **more)
+    """How every HTTP listener of ours runs: no access log, no signal handling, no WebSockets, a bounded shutdown."""
+    return uvicorn.Config(
+        app, log_config=None, access_log=False, timeout_graceful_shutdown=8, lifespan="off", ws="none", **more
+    )
 
 
 async def serve_admin(readiness: Readiness, settings: AdminSettings) -> "asyncio.Task[None]":

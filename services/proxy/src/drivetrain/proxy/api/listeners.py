@@ -29,7 +29,7 @@ class Listeners:
         """
         protocol = bounded(patience)
         self._settings, self._protocol, self._stack = settings, protocol, ExitStack()
-        config = uvicorn_config(app, http=protocol, ws="none", **_tls(settings))
+        config = uvicorn_config(app, http=protocol, **_tls(settings))
         try:
             config.load()
         except (OSError, ssl.SSLError) as error:
@@ -65,7 +65,7 @@ class Listeners:
 
     async def accept(self, path: SocketPath, app: ASGIApp) -> asyncio.AbstractServer:
         """Serve another app on a unix socket, as part of this server: it ends with it."""
-        config = uvicorn_config(app, http=self._protocol, ws="none")
+        config = uvicorn_config(app, http=self._protocol)
         config.load()
         return await self._server.accept(path.listener, config)
 
