@@ -26,7 +26,7 @@ def unpack(source: IO[bytes], by_way_of: Path, to: Path) -> None:
         TooMuch: it is more than may be copied.
         BackendError: it is no archive, or one that leads out of its folder.
     """
-    single = True
+    whole = True
     try:
         with tarfile.open(fileobj=source, mode="r|") as archive:
             for count, member in enumerate(archive):
@@ -34,17 +34,16 @@ def unpack(source: IO[bytes], by_way_of: Path, to: Path) -> None:
                     raise TooMuch(f"more than {MAX_ENTRIES} files")
                 if member.name.count("/") > MAX_DEPTH:
                     raise TooMuch(f"folders more than {MAX_DEPTH} deep")
-                single = single and member.name != "." and not (count and single)
+                whole = whole and (member.name == "." or count > 0)
                 if member.isdir() or member.isreg() or member.issym():
                     archive.extract(member, by_way_of, set_attrs=not member.isdir(), filter=_safe)
     except (tarfile.TarError, OSError) as error:
         raise BackendError(f"copying out of the sandbox failed: {error}") from error
     check_size(by_way_of)
-    if single:
-        (only,) = by_way_of.iterdir()
-        copy_out(by_way_of, only.name, to)
-    else:
+    if whole:
         merge_tree(by_way_of, to)
+    else:
+        copy_out(by_way_of, next(by_way_of.iterdir()).name, to)
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

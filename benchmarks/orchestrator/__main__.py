@@ -1,0 +1,5 @@
+"""`make bench NAME=orchestrator`: see `run.py`."""
+
+from benchmarks.orchestrator.run import main
+
+main()
