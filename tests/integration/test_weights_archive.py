@@ -18,57 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from aiohttp import web
 
 from drivetrain.common.bus.nats import NatsBus, connect
 from drivetrain.common.events import WeightsCandidate
 from drivetrain.common.settings import BusSettings
-from drivetrain.common.store import CheckpointStore, Manifest, Probe
+from drivetrain.common.store import CheckpointStore, Probe
 from drivetrain.common.store.blobs import open_blobs
-from drivetrain.common.store.checkpoints import verify_files
-from tests.servers import free_port
+from drivetrain.common.store.lives import State, read_lives
 from tests.stores import stepped, weights, write_checkpoint
-
-
-class Replica:
-    """Answers as vLLM does, and loads what it is told: its probe is what the manifest in that folder says."""
-
-    def __init__(self) -> None:
-        self.version, self.folder = "default", Path()
-        self.labelled = asyncio.Condition()
-
-    async def serves(self, version: int) -> None:
-        """Wait until its tokens have this version."""
-        async with self.labelled:
-            await self.labelled.wait_for(lambda: self.version == str(version))
-
-    async def answer(self, request: web.Request) -> web.Response:
-        body = json.loads(await request.text() or "{}")
-        match request.path:
-            case "/weight_info":
-                return web.json_response({"weight_version": self.version})
-            case "/is_paused":
-                return web.json_response({"is_paused": False})
-            case "/update_weight_version":
-                self.version = body["new_version"]
-            case "/update_weights":
-                self.folder = Path(body["update_info"]["folder"])
-                manifest = msgspec.json.decode((self.folder / "manifest.json").read_bytes(), type=Manifest)
-                await asyncio.to_thread(verify_files, self.folder, manifest.files)
-            case "/finish_weight_update":
-                async with self.labelled:
-                    self.version = body.get("weight_version", self.version)
-                    self.labelled.notify_all()
-            case "/inference/v1/generate":
-                return web.json_response({"prompt_logprobs": self._logprobs(body["token_ids"])})
-        return web.json_response({})
-
-    def _logprobs(self, token_ids: list[int]) -> list[Any]:
-        manifest = msgspec.json.decode((self.folder / "manifest.json").read_bytes(), type=Manifest)
-        pairs = zip(token_ids[1:], manifest.probe.logprobs, strict=True)
-        return [None, *({str(token): {"logprob": logprob}} for token, logprob in pairs)]
+from tests.vllm_double import VllmDouble
 
 
 @dataclass
@@ -77,7 +36,7 @@ class World:
 
     policy: str
     store: CheckpointStore
-    replica: Replica
+    replica: VllmDouble
     bus: NatsBus
     environment: dict[str, str]
 
@@ -117,11 +76,16 @@ class World:
 
     async def archived(self, count: int) -> list[dict[str, Any]]:
         """The list of versions once `count` are archived and none awaits its decision."""
+        blobs = open_blobs(self.environment["DRIVETRAIN_WEIGHTS_ARCHIVE__URL"])
         while True:
-            status, output = await self.command("list", "--json")
-            rows = [json.loads(line) for line in output.splitlines()] if status == 0 else []
-            if len(rows) == count and all(row["state"] != "candidate" for row in rows):
-                return rows
+            states = [version.state for version in (await read_lives(self.bus, self.policy)).versions.values()]
+            stored = await blobs.entries(f"versions/{self.policy}/")
+            if len(stored) == len(states) == count and State.CANDIDATE not in states:
+                break
+            await asyncio.sleep(0.1)
+        await blobs.close()
+        _, output = await self.command("list", "--json")
+        return [json.loads(line) for line in output.splitlines()]
 
 
 @pytest.fixture(params=["file", "s3", "nats"])
@@ -132,31 +96,25 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path, nats_url: str) -
         "s3": lambda: f"{request.getfixturevalue('s3_url')}/{policy}",
         "nats": lambda: f"{nats_url}/{policy}",
     }
-    archive, replica = urls[request.param](), Replica()
-    app = web.Application()
-    app.router.add_route("*", "/{tail:.*}", replica.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    port = free_port()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    settings = {
-        "POLICY": policy,
-        "STORE": str(tmp_path / "store"),
-        "REPLICAS": json.dumps([f"http://127.0.0.1:{port}"]),
-        "BUS__URL": nats_url,
-        "ARCHIVE__URL": archive,
-        "TIMEOUTS__RECONCILE_S": "0.3",
-    }
-    environment = {
-        **os.environ,
-        **{f"DRIVETRAIN_WEIGHTS_{name}": value for name, value in settings.items()},
-        "DRIVETRAIN_BUS_URL": nats_url,
-        "DRIVETRAIN_HOME": str(tmp_path / "home"),
-    }
-    bus = await connect(BusSettings(url=nats_url))
-    yield World(policy, CheckpointStore(tmp_path / "store"), replica, bus, environment)
-    await bus.close()
-    await runner.cleanup()
+    archive, double = urls[request.param](), VllmDouble()
+    async with double.listening() as replica:
+        settings = {
+            "POLICY": policy,
+            "STORE": str(tmp_path / "store"),
+            "REPLICAS": json.dumps([replica.url]),
+            "BUS__URL": nats_url,
+            "ARCHIVE__URL": archive,
+            "TIMEOUTS__RECONCILE_S": "0.3",
+        }
+        environment = {
+            **os.environ,
+            **{f"DRIVETRAIN_WEIGHTS_{name}": value for name, value in settings.items()},
+            "DRIVETRAIN_BUS_URL": nats_url,
+            "DRIVETRAIN_HOME": str(tmp_path / "home"),
+        }
+        bus = await connect(BusSettings(url=nats_url))
+        yield World(policy, CheckpointStore(tmp_path / "store"), replica, bus, environment)
+        await bus.close()
 
 
 async def test_versions_are_archived_and_a_rollback_serves_one_that_only_the_archive_has(world: World) -> None:
@@ -182,6 +140,7 @@ async def test_versions_are_archived_and_a_rollback_serves_one_that_only_the_arc
             assert f"the weights service refused: version {nowhere} is no ancestor of version 2" in output
 
 
+@pytest.mark.parametrize("world", ["file"], indirect=True)
 async def test_what_was_collected_everywhere_is_no_way_back_and_what_serves_serves_on(world: World) -> None:
     with world.service():
         await world.train(range(1, 3))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from drivetrain.common.events import Event, WeightsCandidate, WeightsHeld, Weigh
 from drivetrain.common.store.checkpoints import CheckpointStore, Manifest, Probe, file_entry
 from drivetrain.weights.engines.base import Refused, Weights
 from drivetrain.weights.engines.vllm import VllmEngine
+from drivetrain.weights.fleet import Fleet
 from drivetrain.weights.replica import Replica
 from drivetrain.weights.service import WeightsService
 from drivetrain.weights.settings import TimeoutSettings
@@ -70,7 +72,7 @@ class Rig:
         self.engine = VllmEngine(server.url, "replica", call_s=120, load_s=120)
         self.source = Source(self.store, POLICY)
         replica = Replica(self.engine, 1e-3, TimeoutSettings())
-        self.service = WeightsService(self.bus, self.source, [replica], 1.0)
+        self.service = WeightsService(self.bus, self.source, Fleet(self.bus, POLICY, [replica], time.time), 1.0)
 
     def write(self, version: int, change: Callable[[Tensors], None], probed: bool = True) -> Manifest:
         """A checkpoint: the base model's tensors after `change`, with the probe as torch computes it, or with the

@@ -10,6 +10,7 @@ from safetensors.numpy import save_file
 from drivetrain.common.store.archive import Archive
 from drivetrain.common.store.checkpoints import CheckpointStore, Manifest, Probe, file_entry
 from tests.stores import MemoryBlobs
+from tests.weights_stage import Stage
 
 Write = Callable[..., Manifest]
 
@@ -57,3 +58,11 @@ def write(store: CheckpointStore, base: Path) -> Write:
         return manifest
 
     return write_checkpoint
+
+
+@pytest.fixture
+async def stage(store: CheckpointStore, write: Write) -> Stage:
+    """Two replicas, and the service started over them."""
+    made = Stage(store, write)
+    await made.start()
+    return made

@@ -32,6 +32,16 @@ def test_no_replica_is_refused() -> None:
         resolve(WeightsSettings, "weights", environ={**ENVIRONMENT, "DRIVETRAIN_WEIGHTS_REPLICAS": "[]"})
 
 
+def test_replicas_that_announce_themselves_need_not_be_named() -> None:
+    environment = {**ENVIRONMENT, "DRIVETRAIN_WEIGHTS_REPLICAS": "[]", "DRIVETRAIN_WEIGHTS_ANNOUNCED": "true"}
+    assert resolve(WeightsSettings, "weights", environ=environment).replicas == []
+
+
+def test_replicas_cannot_read_an_archive_that_is_not_there() -> None:
+    with pytest.raises(BadSettings, match=r"only if archive\.url is set"):
+        resolve(WeightsSettings, "weights", environ={**ENVIRONMENT, "DRIVETRAIN_WEIGHTS_DELIVERY": "archive"})
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [

@@ -198,7 +198,7 @@ async def test_a_replica_that_is_not_there_is_named_with_the_call() -> None:
 async def test_a_replica_that_does_not_answer_in_time_is_an_error(vllm: tuple[FakeVllm, VllmEngine]) -> None:
     fake, engine = vllm
     fake.may_update.clear()
-    impatient = VllmEngine(engine._url, "slow", call_s=5, load_s=0.05)
+    impatient = VllmEngine(engine.url, "slow", call_s=5, load_s=0.05)
     with pytest.raises(EngineError, match=r"slow did not answer POST /update_weights within 0\.05 s"):
         await impatient.load(WEIGHTS)
     assert fake.calls[-1] == "/resume"

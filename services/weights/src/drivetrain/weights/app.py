@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import time
 from urllib.parse import urlsplit
 
+from drivetrain.common.bus.base import Bus
 from drivetrain.common.bus.handling import handle
 from drivetrain.common.bus.nats import connect
 from drivetrain.common.lifecycle import Lifecycle
@@ -12,6 +14,7 @@ from drivetrain.common.store.blobs import open_blobs
 from drivetrain.common.store.checkpoints import CheckpointStore
 from drivetrain.common.store.retention import Retention
 from drivetrain.weights.engines.vllm import VllmEngine
+from drivetrain.weights.fleet import Fleet
 from drivetrain.weights.keeper import Keeper
 from drivetrain.weights.replica import Replica
 from drivetrain.weights.service import WeightsService
@@ -27,19 +30,31 @@ async def start(lifecycle: Lifecycle, settings: WeightsSettings) -> None:
     lifecycle.stack.push_async_callback(bus.close)
     store = CheckpointStore(settings.store.expanduser().absolute())
     archive = open_archive(lifecycle, settings, store)
-    source = Source(store, settings.policy, archive)
-    service = WeightsService(bus, source, replicas(lifecycle, settings), settings.timeouts.reconcile_s)
+    keeper = archive and make_keeper(bus, settings, store, archive)
+    from_archive = settings.delivery == "archive"
+    service = WeightsService(
+        bus,
+        Source(store, settings.policy, archive, (from_archive and settings.archive.url) or ""),
+        make_fleet(lifecycle, settings, bus),
+        settings.timeouts.reconcile_s,
+        unused_s=settings.timeouts.unused_s,
+        store_first=keeper.keep if keeper and from_archive else None,
+    )
     lifecycle.ready_when("a replica serves the promoted version", lambda: service.serving)
     await service.recover()
     await service.reconcile()
     lifecycle.spawn(look_after(service, lifecycle, settings.timeouts.reconcile_s), "replicas")
     lifecycle.spawn(handle(bus, service.consumer, service.on_candidate, lifecycle, concurrency=1), "candidates")
     lifecycle.spawn(handle(bus, service.rollbacks, service.on_rollback, lifecycle, concurrency=1), "rollbacks")
-    if archive:
-        days = settings.archive.max_age_days
-        rule = Retention(settings.archive.keep, None if days is None else days * DAY_S)
-        keeper = Keeper(bus, store, archive, rule, settings.timeouts.retry_s)
+    if keeper:
         lifecycle.spawn(handle(bus, keeper.consumer, keeper.on_candidate, lifecycle, concurrency=1), "archive")
+
+
+def make_keeper(bus: Bus, settings: WeightsSettings, store: CheckpointStore, archive: Archive) -> Keeper:
+    """What stores candidates in the archive."""
+    days = settings.archive.max_age_days
+    rule = Retention(settings.archive.keep, None if days is None else days * DAY_S)
+    return Keeper(bus, store, archive, rule, settings.timeouts.retry_s)
 
 
 def open_archive(lifecycle: Lifecycle, settings: WeightsSettings, store: CheckpointStore) -> Archive | None:
@@ -53,13 +68,25 @@ def open_archive(lifecycle: Lifecycle, settings: WeightsSettings, store: Checkpo
     return Archive(blobs, settings.policy, store.root / ".archive", chosen.full_every)
 
 
-def replicas(lifecycle: Lifecycle, settings: WeightsSettings) -> list[Replica]:
-    """The replicas of the settings; their connections close with the service."""
+def make_fleet(lifecycle: Lifecycle, settings: WeightsSettings, bus: Bus) -> Fleet:
+    """The replicas of the settings, and those that announce themselves if they may; connections close with the
+    service."""
     times = settings.timeouts
-    engines = [VllmEngine(url, replica_name(url), times.call_s, times.load_s) for url in settings.replicas]
-    for engine in engines:
+
+    def replica(url: str, name: str) -> Replica:
+        engine = VllmEngine(url, name, times.call_s, times.load_s)
         lifecycle.stack.push_async_callback(engine.close)
-    return [Replica(engine, settings.probe_tolerance, times) for engine in engines]
+        return Replica(engine, settings.probe_tolerance, times)
+
+    return Fleet(
+        bus,
+        settings.policy,
+        [replica(url, replica_name(url)) for url in settings.replicas],
+        time.time,
+        make=replica if settings.announced else None,
+        max_unavailable=settings.max_unavailable,
+        sticky=settings.sticky,
+    )
 
 
 def replica_name(url: str) -> str:

@@ -18,6 +18,8 @@ from drivetrain.weights.rollout import Proved
 log = get_logger("weights")
 
 ATTEMPTS = 60
+ACK_WAIT_S = 10.0
+"""How long a candidate rests after the death of a service that was at work on it."""
 
 
 class Decisions:

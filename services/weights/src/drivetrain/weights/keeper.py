@@ -20,6 +20,7 @@ from drivetrain.common.store.records import Record
 from drivetrain.common.store.retention import Retention
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.weights import metrics
+from drivetrain.weights.decisions import ACK_WAIT_S
 from drivetrain.weights.source import check
 
 log = get_logger("weights")
@@ -42,13 +43,16 @@ class Keeper:
     ) -> None:
         self._bus, self._local, self._archive, self._rule = bus, local, archive, rule
         self._retry_s, self._clock, self._sleep = retry_s, clock, sleep
+        # Who needs a version at once and the consumer may both store it: the second finds it stored
+        self._storing = asyncio.Lock()
 
     @property
     def consumer(self) -> Consumer:
         """Candidates in the order of their announcement, so that a delta's parent is stored before it."""
         policy = self._archive.policy
         subject = f"weights.candidate.{policy}.>"
-        return Consumer("WEIGHTS", f"weights-{policy}-archive", (subject,), max_deliver=100, max_ack_pending=1)
+        durable = f"weights-{policy}-archive"
+        return Consumer("WEIGHTS", durable, (subject,), ack_wait_s=ACK_WAIT_S, max_deliver=100, max_ack_pending=1)
 
     async def on_candidate(self, delivery: Delivery) -> None:
         """Store a candidate, however long that takes, then collect.
@@ -60,17 +64,29 @@ class Keeper:
         if not isinstance(event, WeightsCandidate):
             raise Unprocessable(f"{delivery.subject} is no candidate")
         try:
+            await self.keep(event)
+        except BadCheckpoint as error:
+            raise Unprocessable(f"version {event.version} was not archived: {error}") from error
+        await self._collect()
+
+    async def keep(self, event: WeightsCandidate) -> None:
+        """Store a candidate, however long the store is away.
+
+        Raises:
+            BadCheckpoint: it must not or cannot be stored.
+        """
+        try:
             manifest = await asyncio.to_thread(self._local.manifest, event.policy, event.version)
             check(manifest, event.policy, event.version, event.digest)
-            record = await self._store(manifest)
+            async with self._storing:
+                record = await self._store(manifest)
         except BadCheckpoint as error:
             metrics.ARCHIVE_FAILURES.labels("checkpoint").inc()
             log.error("not archived", version=event.version, reason=str(error))
-            raise Unprocessable(f"version {event.version} was not archived: {error}") from error
+            raise
         metrics.ARCHIVED_BYTES.labels(record.kind).inc(record.stored_bytes)
         sizes = {"bytes": record.stored_bytes, "of": record.full_bytes}
         log.info("archived", version=event.version, kind=record.kind, **sizes)
-        await self._collect()
 
     async def _store(self, manifest: Manifest) -> Record:
         folder, wait = self._local.path(manifest.policy, manifest.version), self._retry_s

@@ -8,37 +8,46 @@ from drivetrain.common.bus.base import Bus, Consumer, Delivery
 from drivetrain.common.bus.handling import Unprocessable
 from drivetrain.common.errors import CannotStart
 from drivetrain.common.events import WeightsCandidate, WeightsRollback
-from drivetrain.common.store.checkpoints import Probe
 from drivetrain.common.store.errors import BadCheckpoint, NoSpace, StoreError
 from drivetrain.common.store.lives import State, read_lives
 from drivetrain.common.telemetry.logs import get_logger
 from drivetrain.weights import metrics
 from drivetrain.weights.care import bring_up_to_date
-from drivetrain.weights.decisions import Decisions
-from drivetrain.weights.engines.base import Weights
+from drivetrain.weights.checks.base import Check
+from drivetrain.weights.decisions import ACK_WAIT_S, Decisions
+from drivetrain.weights.engines.base import EngineError, adapter_name
+from drivetrain.weights.fleet import Course, Fleet
 from drivetrain.weights.registry import IllegalTransition, Registry
 from drivetrain.weights.replica import Replica
-from drivetrain.weights.rollout import Hold, Outcome, Promote, Proved, Rejected, verdict
+from drivetrain.weights.rollout import Hold, Outcome, Promote, Proved, Rejected, Verdict, verdict
 from drivetrain.weights.source import Source
+from drivetrain.weights.target import Target
 
 log = get_logger("weights")
 
 
 class WeightsService:
-    """Owns the replicas of one policy. `clock` is unix time."""
+    """Decides about the versions of one policy. `clock` is unix time; `unused_s` is how long an adapter stays loaded
+    after its last request; `store_first` keeps a candidate where replicas read it, before it is offered to them."""
 
     def __init__(
         self,
         bus: Bus,
         source: Source,
-        replicas: Sequence[Replica],
+        fleet: Fleet,
         retry_s: float,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        unused_s: float = 10.0,
+        checks: Sequence[Check] = (),
+        store_first: Callable[[WeightsCandidate], Awaitable[None]] | None = None,
     ) -> None:
         self.registry = Registry()
-        self._bus, self._source, self._replicas = bus, source, replicas
-        self._retry_s, self._sleep = retry_s, sleep
+        self.fleet = fleet
+        self._bus, self._source = bus, source
+        self._retry_s, self._sleep, self._unused_s = retry_s, sleep, unused_s
+        self._checks, self._store_first = checks, store_first
         self._policy = source.policy
         self._decisions = Decisions(bus, source.policy, retry_s, clock, sleep)
         # Held while replicas are touched: the periodic look must not undo a rollout in progress
@@ -49,19 +58,19 @@ class WeightsService:
         """One candidate at a time, in the order of their announcement, also after a restart."""
         subject = f"weights.candidate.{self._policy}.>"
         durable = f"weights-{self._policy}"
-        return Consumer("WEIGHTS", durable, (subject,), ack_wait_s=60, max_deliver=100, max_ack_pending=1)
+        return Consumer("WEIGHTS", durable, (subject,), ack_wait_s=ACK_WAIT_S, max_deliver=100, max_ack_pending=1)
 
     @property
     def rollbacks(self) -> Consumer:
         """Requests to go back, beside the candidates, so that none waits behind a candidate that waits for replicas."""
         subject = f"weights.rollback.{self._policy}.>"
         durable = f"weights-{self._policy}-rollback"
-        return Consumer("WEIGHTS", durable, (subject,), ack_wait_s=60, max_deliver=100, max_ack_pending=1)
+        return Consumer("WEIGHTS", durable, (subject,), ack_wait_s=ACK_WAIT_S, max_deliver=100, max_ack_pending=1)
 
     @property
     def serving(self) -> bool:
         """Whether at least one replica serves what is promoted."""
-        return any(replica.up for replica in self._replicas)
+        return self.fleet.serving
 
     async def recover(self) -> None:
         """Find the promoted version again, as the bus tells it. If its weights are gone, the newest one promoted whose
@@ -80,6 +89,7 @@ class WeightsService:
         except StoreError as error:
             raise CannotStart(f"version {serves} serves and is not in the trainer's folder; {error}") from error
         self.registry = Registry(serves, lives.versions)
+        self.fleet.course = Course(serves)
         metrics.PROMOTED.set(serves)
         log.info("recovered", promoted=serves)
 
@@ -96,16 +106,26 @@ class WeightsService:
         if await self._decisions.made(event.version):
             return
         self.registry = self.registry.announce(event.version, event.parent)
-        if objection := self.registry.objection(event.version):
+        objection = self.registry.objection(event.version) or await self._objection(event)
+        if objection:
             await self._hold(event.version, objection)
             return
         try:
-            weights, probe = await asyncio.to_thread(self._source.verified, event.version, event.digest)
+            if self._store_first:
+                await self._store_first(event)
+            target = await self._source.announced(event.version, event.digest)
         except BadCheckpoint as error:
             await self._hold(event.version, str(error))
             return
         self.registry = self.registry.begin(event.version)
-        await self._roll_out(weights, probe)
+        await self._roll_out(target, event)
+
+    async def _objection(self, event: WeightsCandidate) -> str | None:
+        """What a check has against a candidate before any replica is touched."""
+        for check in self._checks:
+            if objection := await check.before(event):
+                return objection
+        return None
 
     async def on_rollback(self, delivery: Delivery) -> None:
         """Serve an earlier version again, and withdraw what was promoted after it. The weights are made sure of before
@@ -120,7 +140,7 @@ class WeightsService:
         async with self._touching:
             try:
                 withdrawn = self.registry.withdrawn_by(event.version)
-                await self._source.served(event.version)
+                await self._source.target(event.version)
             except (IllegalTransition, BadCheckpoint, StoreError, NoSpace) as error:
                 log.error("rollback refused", version=event.version, reason=str(error))
                 raise Unprocessable(str(error)) from error
@@ -128,53 +148,91 @@ class WeightsService:
                 await self._decisions.withdraw(version, event.version, event.reason)
             self.registry = self.registry.roll_back(event.version, event.reason)
             metrics.PROMOTED.set(event.version)
+            await self.fleet.set(Course(event.version))
             await self._reconcile()
 
-    async def _roll_out(self, weights: Weights, probe: Probe) -> None:
+    async def _roll_out(self, target: Target, event: WeightsCandidate) -> None:
         while True:
             async with self._touching:
                 # What is promoted may have changed while the candidate waited
-                if objection := self.registry.objection(weights.version):
-                    await self._hold(weights.version, objection)
+                if objection := self.registry.objection(target.version):
+                    await self._hold(target.version, objection)
                     return
-                decision = verdict(await self._offer(weights, probe))
+                decision = await self._tried(target, event)
                 if isinstance(decision, Promote):
-                    await self._promote(weights.version, decision.replicas)
+                    await self._promote(target.version, decision.replicas)
                     return
                 if isinstance(decision, Hold):
-                    await self._hold(weights.version, decision.reason)
+                    await self._hold(target.version, decision.reason)
+                    await self.fleet.set(Course(self.registry.promoted))
                     await self._reconcile()
                     return
-            log.error("no replica answers, the candidate waits", version=weights.version, reason=decision.reason)
+            log.error("no replica answers, the candidate waits", version=target.version, reason=decision.reason)
             await self._sleep(self._retry_s)
 
-    async def _offer(self, weights: Weights, probe: Probe) -> list[Outcome]:
-        """One replica after another, so that the others serve meanwhile; a rejection ends it."""
+    async def _tried(self, target: Target, event: WeightsCandidate) -> Verdict:
+        """Stage the version everywhere, load it wave by wave, and let the checks see it on the first replicas; whatever
+        speaks against it ends it."""
+        if refused := await self.fleet.stage(target):
+            return verdict([refused])
         outcomes: list[Outcome] = []
-        for replica in self._replicas:
-            outcome = await replica.bring(weights, probe)
-            outcomes.append(outcome)
-            if isinstance(outcome, Rejected):
+        checked = False
+        async for wave in self.fleet.waves(target):
+            for replica, outcome in wave:
+                outcomes.append(outcome)
+                await self._noted(target.version, replica, outcome)
+            if isinstance(verdict(outcomes), Hold):
                 break
-            if isinstance(outcome, Proved):
-                await self._decisions.loaded(weights.version, outcome)
-            else:
-                replica.mark(up=False, why=outcome.reason)
-        return outcomes
+            proved = [replica for replica, outcome in wave if isinstance(outcome, Proved)]
+            if proved and not checked:
+                checked = True
+                if objection := await self._seen(target, event, proved):
+                    return Hold(objection)
+        return verdict(outcomes)
+
+    async def _seen(self, target: Target, event: WeightsCandidate, replicas: Sequence[Replica]) -> str | None:
+        """What a check has against a version that these replicas serve."""
+        for check in self._checks:
+            if objection := await check.served(target, event, replicas):
+                return objection
+        return None
+
+    async def _noted(self, version: int, replica: Replica, outcome: Outcome) -> None:
+        if isinstance(outcome, Proved):
+            await self._decisions.loaded(version, outcome)
+        else:
+            # What refused the version serves on with what it had; what serves it wrongly proved nothing
+            replica.mark(isinstance(outcome, Rejected) and bool(replica.proved), why=outcome.reason)
+        await self.fleet.publish()
 
     async def _promote(self, version: int, replicas: Sequence[str]) -> None:
         await self._decisions.promote(version, replicas)
         self.registry = self.registry.promote(version)
         metrics.PROMOTED.set(version)
-        for replica in self._replicas:
-            replica.mark(replica.name in replicas, why=f"version {version} was promoted without it")
+        for replica in self.fleet:
+            replica.mark(replica.name in replicas, replica.why or f"version {version} was promoted without it")
+        await self.fleet.set(Course(version))
 
     async def _hold(self, version: int, reason: str) -> None:
         await self._decisions.hold(version, reason)
         self.registry = self.registry.hold(version, reason)
 
     async def _reconcile(self) -> None:
-        for replica in self._replicas:
-            outcome = await bring_up_to_date(replica, self.registry.promoted, self._source)
+        await self.fleet.discover()
+        promoted = self.registry.promoted
+        care = (bring_up_to_date(replica, promoted, self._source, self.fleet.turn) for replica in self.fleet)
+        outcomes = await asyncio.gather(*care)
+        for outcome in outcomes:
             if isinstance(outcome, Proved):
-                await self._decisions.loaded(self.registry.promoted, outcome)
+                await self._decisions.loaded(promoted, outcome)
+        await asyncio.gather(*map(self._tidy, self.fleet))
+        await self.fleet.publish()
+
+    async def _tidy(self, replica: Replica) -> None:
+        course = self.fleet.course
+        wanted = {adapter_name(self._policy, version) for version in (course.version, course.canary) if version}
+        try:
+            if replica.up:
+                await replica.tidy(wanted, self._policy, self._unused_s)
+        except EngineError as error:
+            log.warning("old adapters stay", replica=replica.name, reason=str(error))

@@ -1,10 +1,10 @@
 """The weights service's settings."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from drivetrain.common.settings import Section, Settings
 from drivetrain.common.store.blobs import checked_url
@@ -25,6 +25,8 @@ class TimeoutSettings(Section):
     attempts: int = Field(4, ge=1, le=100, description="tries at a replica that fails, before it counts as down")
     retry_s: float = Field(1.0, gt=0, description="seconds before the second try; doubles each time, at most 30")
     reconcile_s: float = Field(2.0, gt=0, description="seconds between two looks at what the replicas serve")
+    drain_s: float = Field(60, ge=0, description="longest wait for requests on adapters before full weights change")
+    unused_s: float = Field(10, ge=0, description="seconds after its last request before an old adapter is unloaded")
 
 
 class ArchiveSettings(Section):
@@ -44,9 +46,21 @@ class WeightsSettings(Settings):
 
     policy: str = Field(pattern=r"^[a-z0-9_-]{1,64}$", description="the policy whose versions are served")
     store: Path = Field(description="the folder the trainer writes; replicas see it under the same path")
-    replicas: list[Annotated[str, AfterValidator(_base_url)]] = Field(min_length=1, description="vLLM base URLs")
+    replicas: list[Annotated[str, AfterValidator(_base_url)]] = Field([], description="vLLM base URLs")
+    announced: bool = Field(False, description="also take in replicas that announce themselves for this policy")
+    delivery: Literal["folder", "archive"] = Field("folder", description="where replicas read checkpoints")
+    max_unavailable: int = Field(1, ge=1, description="replicas whose full weights change at the same time")
+    sticky: bool = Field(False, description="a session keeps the version it began with; for adapters")
     probe_tolerance: float = Field(
         1e-3, gt=0, description="largest mean gap to the trainer's probe in nats; 0.1 where replicas serve bfloat16"
     )
     timeouts: TimeoutSettings = TimeoutSettings()
     archive: ArchiveSettings = ArchiveSettings()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.replicas and not self.announced:
+            raise ValueError("replicas: name the base URL of one at least, or set announced")
+        if self.delivery == "archive" and self.archive.url is None:
+            raise ValueError("delivery: replicas can read the archive only if archive.url is set")
+        return self

@@ -63,9 +63,10 @@ class Serving:
 
 
 class Engine(Protocol):
-    """One replica. Every method raises EngineError when the replica is away or fails."""
+    """One replica, at `url`. Every method raises EngineError when the replica is away or fails."""
 
     name: str
+    url: str
 
     async def serving(self) -> Serving:
         """The version that the replica labels its tokens with."""

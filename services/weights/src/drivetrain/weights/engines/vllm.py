@@ -25,7 +25,7 @@ class VllmEngine:
 
     def __init__(self, url: str, name: str, call_s: float, load_s: float) -> None:
         self.name = name
-        self._url = url.rstrip("/")
+        self.url = url.rstrip("/")
         self._call_s = call_s
         self._load_s = load_s
         # vLLM closes the connection after each error answer: a kept one could lose the /resume that must follow
@@ -153,7 +153,7 @@ class VllmEngine:
     async def _text(self, path: str) -> str:
         timeout = aiohttp.ClientTimeout(total=self._call_s)
         try:
-            async with self._session.get(self._url + path, timeout=timeout) as response:
+            async with self._session.get(self.url + path, timeout=timeout) as response:
                 return await response.text()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise EngineError(f"{self.name} did not answer GET {path}: {error!r}") from error
@@ -169,7 +169,7 @@ class VllmEngine:
     async def _request(self, method: str, path: str, body: dict[str, Any] | None, limit_s: float) -> tuple[int, Any]:
         timeout = aiohttp.ClientTimeout(total=limit_s)
         try:
-            async with self._session.request(method, self._url + path, json=body, timeout=timeout) as response:
+            async with self._session.request(method, self.url + path, json=body, timeout=timeout) as response:
                 return response.status, read(await response.text())
         except TimeoutError as error:
             raise EngineError(f"{self.name} did not answer {method} {path} within {limit_s:g} s") from error
