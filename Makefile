@@ -8,7 +8,7 @@ PACKAGES := libs/common libs/cli services/proxy services/judge services/trainer 
 SOURCES := $(PACKAGES:%=%/src) services/weights/vllm-plugin/src
 ADAPTERS := libs/common/src/drivetrain/common/harnesses/adapters
 HARNESSES := claude-code codex pi openclaw mini-swe-agent
-MORE_HARNESSES := opencode qwen-code gemini-cli cline aider nanobot browser-use hermes openhands
+MORE_HARNESSES := opencode qwen-code gemini-cli cline aider nanobot browser-use hermes openhands terminus-2
 VLLM_READY := .venv-vllm/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -64,7 +64,7 @@ $(VLLM_READY): constraints-vllm.txt scripts/setup-vllm.sh services/weights/vllm-
 	DRIVETRAIN_HOME=$(CURDIR)/.harness $(BIN)/drivetrain harness install $*
 	@touch $@
 
-# Those that install: two want Python 3.12, one a Chromium
+# Those that install: three want Python 3.12, one a Chromium, one tmux
 .harness/%.tried: $(ADAPTERS)/%.toml .venv/.ready
 	-DRIVETRAIN_HOME=$(CURDIR)/.harness $(BIN)/drivetrain harness install $*
 	@touch $@

@@ -38,7 +38,7 @@ def test_each_built_in_harness_is_told_the_proxy_the_key_and_the_policy(name: st
     assert all(value in told for value in ("<proxy_url>", "<key>", "<model>")), told
     assert "<instruction>" in told
     assert harness.install.command
-    assert fill(harness, VALUES, dialect).argv[0] in ("/bin/sh", *harness.install.version[:1])
+    assert fill(harness, VALUES, dialect).argv[0] in ("/bin/sh", "python", *harness.install.version[:1])
 
 
 @pytest.mark.parametrize(("name", "dialect"), EACH)

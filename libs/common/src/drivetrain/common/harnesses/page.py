@@ -80,6 +80,7 @@ SEEN: Mapping[str, str] = {
     "off ends the run",
     "mini-swe-agent": "followed by its history; does not stream",
     "opencode": "session by its header",
+    "terminus-2": "session by its header; JSON in plain text, without tools",
     "openhands": "session by its cache key; does not stream",
     "qwen-code": "followed by its history; a reply that breaks off ends the run",
     "gemini-cli": "followed by its history; sends top_p and top_k, which makes a person's turns inexact; a reply that "
