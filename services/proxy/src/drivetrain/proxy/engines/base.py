@@ -19,6 +19,10 @@ class EngineUnavailable(EngineError):
     """No replica gave a first token."""
 
 
+class AdapterGone(EngineUnavailable):
+    """The replica does not have the adapter that was asked for."""
+
+
 class EngineBroke(EngineError):
     """The engine ended in mid-reply: it died, stalled or sent what cannot be read."""
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
+from typing import Protocol
 
 import aiohttp
 
@@ -13,11 +14,23 @@ _LONGEST_LINE = 16 << 20
 _END = b"[DONE]"
 
 
-class VllmStream:
-    """See `EngineStream`. `stall_s` bounds each silence after the first tokens; a slow reader is no silence."""
+class Relabel(Protocol):
+    """Knows the version of tokens whose labels tell of the weights below an adapter alone."""
 
-    def __init__(self, replica: str, response: aiohttp.ClientResponse, stall_s: float) -> None:
+    def relabelled(self, sampled: Sampled) -> Sampled:
+        """The tokens with their own version."""
+        ...
+
+
+class VllmStream:
+    """See `EngineStream`. `stall_s` bounds each silence after the first tokens; a slow reader is no silence. `asked` is
+    the adapter that the reply comes from, if any."""
+
+    def __init__(
+        self, replica: str, response: aiohttp.ClientResponse, stall_s: float, asked: Relabel | None = None
+    ) -> None:
         self.replica = replica
+        self._asked = asked
         self._response = response
         self._silence = _Silence(stall_s, response.close)
         self._rest = b""
@@ -43,10 +56,10 @@ class VllmStream:
     async def __aiter__(self) -> AsyncIterator[Sampled]:
         self._silence.watch()
         try:
-            yield self._first
+            yield self._asked.relabelled(self._first) if self._asked else self._first
             while True:
                 for sampled in together(self._events):
-                    yield sampled
+                    yield self._asked.relabelled(sampled) if self._asked else sampled
                 if _END in self._events:
                     return
                 self._events = await self._read_on()

@@ -6,12 +6,14 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from drivetrain.proxy.engines.base import EngineBroke, EngineRefused, EngineUnavailable
-from drivetrain.proxy.engines.stream import VllmStream
+from drivetrain.proxy.engines.base import AdapterGone, EngineBroke, EngineRefused, EngineUnavailable
+from drivetrain.proxy.engines.stream import Relabel, VllmStream
 from drivetrain.proxy.engines.wire import REFUSALS, words
 
 _BOMB = "decompression bomb"
 """In vLLM's words on an image that is too large to be read, which it calls an error of its own."""
+
+NOT_FOUND = 404
 
 _KEEP_ALIVE_S = 3
 """vLLM closes an idle connection after 5 s by default: ours are gone before."""
@@ -37,16 +39,18 @@ class Vllm:
         """Close all connections."""
         await self._http.close()
 
-    async def open(self, replica: str, body: bytes) -> VllmStream:
-        """A reply of this replica whose first tokens are there; the caller closes it.
+    async def open(self, replica: str, body: bytes, asked: Relabel | None = None) -> VllmStream:
+        """A reply of this replica whose first tokens are there; the caller closes it. `asked` is the adapter that the
+        body names.
 
         Raises:
+            AdapterGone: the replica does not have it.
             EngineRefused: the request itself is refused.
             EngineUnavailable: it cannot be reached.
             EngineBroke: it gives no first token; the message says why.
         """
         try:
-            return await self._try_twice(replica, body)
+            return await self._try_twice(replica, body, asked)
         except TimeoutError as error:
             raise EngineBroke(f"no first token within {self._first_byte_s:g} s") from error
         except aiohttp.ClientConnectorError as error:
@@ -86,22 +90,24 @@ class Vllm:
         except (aiohttp.ClientError, ConnectionError, TimeoutError, msgspec.MsgspecError):
             return None
 
-    async def _try_twice(self, replica: str, body: bytes) -> VllmStream:
+    async def _try_twice(self, replica: str, body: bytes, asked: Relabel | None) -> VllmStream:
         """A pooled connection may have been closed by the server meanwhile: that is no failure of the replica."""
         try:
-            return await self._try(replica, body)
+            return await self._try(replica, body, asked)
         except aiohttp.ClientConnectorError:
             raise
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            return await self._try(replica, body)
+            return await self._try(replica, body, asked)
 
-    async def _try(self, replica: str, body: bytes) -> VllmStream:
+    async def _try(self, replica: str, body: bytes, asked: Relabel | None) -> VllmStream:
         headers = {"Content-Type": "application/json"}
         async with asyncio.timeout(self._first_byte_s):
             response = await self._http.post(f"{replica}/inference/v1/generate", data=body, headers=headers)
             try:
+                if asked and response.status == NOT_FOUND:
+                    raise AdapterGone(words(await response.read()))
                 await _check(response)
-                stream = VllmStream(replica, response, self._stall_s)
+                stream = VllmStream(replica, response, self._stall_s, asked)
                 await stream.start()
             except BaseException:
                 response.close()

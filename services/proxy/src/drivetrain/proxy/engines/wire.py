@@ -55,7 +55,13 @@ class _Chunk(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Chunk).decode
 
 
-def request_body(turn: str, prompt: Sequence[int], parameters: dict[str, Any], images: Sequence[str] = ()) -> bytes:
+def request_body(
+    turn: str,
+    prompt: Sequence[int],
+    parameters: dict[str, Any],
+    images: Sequence[str] = (),
+    adapter: str | None = None,
+) -> bytes:
     """A request for a streamed reply; vLLM calls it by the turn's id, and puts images where the prompt has marks."""
     body: dict[str, Any] = {
         "request_id": turn,
@@ -66,6 +72,8 @@ def request_body(turn: str, prompt: Sequence[int], parameters: dict[str, Any], i
     }
     if grammar.PARAMETER in parameters:
         body["reasoning_ended"] = True  # the form says itself where it begins, whatever the server knows of reasoning
+    if adapter is not None:
+        body["model"] = adapter
     if images:
         body["content_parts"] = [{"type": "image_url", "url": url} for url in images]
         body["return_token_ids"] = True

@@ -28,12 +28,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission:
-    """The door to one policy's replicas. `held` says why rollouts must wait, or is empty."""
+    """The door to one policy's replicas, which may come and go. `held` says why rollouts must wait, or is empty;
+    `wanted` gives the version that a session is to get."""
 
     def __init__(
-        self, policy: str, replicas: Sequence[Replica], limits: Limits, held: Callable[[], str] = lambda: ""
+        self,
+        policy: str,
+        replicas: Sequence[Replica],
+        limits: Limits,
+        held: Callable[[], str] = lambda: "",
+        wanted: Callable[[str], int | None] = lambda session: None,
     ) -> None:
-        self.replicas = list(replicas)
+        self.replicas = replicas
+        self._wanted = wanted
         self._policy, self._limits, self._held = policy, limits, held
         self._lanes: OrderedDict[tuple[bool, str], deque[_Waiting]] = OrderedDict()
         self._queued = 0
@@ -45,7 +52,7 @@ class Admission:
         Raises:
             EngineBusy: none had room in time.
         """
-        if len(tried) == len(self.replicas):
+        if self.replicas and all(replica in tried for replica in self.replicas):
             return None
         if (replica := self._place(want, tried)) is not None:
             return replica
@@ -97,16 +104,18 @@ class Admission:
                 self.leave(waiting.place.result())
 
     def _place(self, want: Want, tried: Collection[Replica]) -> Replica | None:
-        """Take a place, at the best replica that has one. Unhealthy ones are asked only when no other is left."""
+        """Take a place, at the best replica that has one. Those out of rotation are never asked, unhealthy ones only
+        when no other is left."""
         if want.rollout and self._held():
             return None
-        left = {replica.url: replica for replica in self.replicas if replica not in tried}
+        left = {replica.url: replica for replica in self.replicas if replica not in tried and not replica.out}
         healthy = {url: replica for url, replica in left.items() if replica.healthy}
         open_to = [r for r in (healthy or left).values() if r.in_flight < self._limits.max_in_flight]
         if not open_to:
             return None
         seen = [replica.seen for replica in open_to]
-        best = ranked(want.session, seen, max_lead=self._limits.max_lead, max_lag=self._limits.max_lag)[0]
+        lead, lag = self._limits.max_lead, self._limits.max_lag
+        best = ranked(want.session, seen, max_lead=lead, max_lag=lag, wanted=self._wanted(want.session))[0]
         left[best.url].took(+1)
         return left[best.url]
 

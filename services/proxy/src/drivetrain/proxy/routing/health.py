@@ -33,7 +33,7 @@ class Health:
 
     async def look(self) -> None:
         """Probe every replica once."""
-        await asyncio.gather(*map(self._probe, self._replicas))
+        await asyncio.gather(*map(self._probe, tuple(self._replicas)))
         self._changed()
 
     async def _probe(self, replica: Replica) -> None:
