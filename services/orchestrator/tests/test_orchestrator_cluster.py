@@ -1,6 +1,9 @@
 """Rollouts in a cluster that refuses, throttles, forgets and loses: each has a typed end, and nothing is left."""
 
 import asyncio
+import json
+import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -233,3 +236,32 @@ def die(backend: KubernetesBackend) -> asyncio.Event:
     backend.api.call = nothing_more  # type: ignore[method-assign]
     backend._channel.run = nothing_more  # type: ignore[assignment, method-assign]
     return buried
+
+
+async def test_the_command_checks_the_cluster_of_a_kubeconfig(made: Cluster, tmp_path: Path) -> None:
+    kubeconfig = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": made.url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    (tmp_path / "config").write_text(json.dumps(kubeconfig))
+    command = ("-m", "drivetrain.cli", "k8s", "check", "--namespace", "rollouts", "--image", "task:1.0.0")
+    told, status = await output(tmp_path / "config", *command)
+    assert told.splitlines() == [
+        *("ok  12 rights in namespace rollouts", "ok  an image", "ok  a Job", "ok  a Secret"),
+    ]
+    assert status == 0
+    made.rules = set()
+    told, status = await output(tmp_path / "config", *command)
+    assert told.startswith("bad 12 rights in namespace rollouts: this account may not create jobs, get jobs")
+    assert status == 1
+
+
+async def output(kubeconfig: Path, *arguments: str) -> tuple[str, int | None]:
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    told, _ = await process.communicate()
+    return told.decode(), process.returncode
