@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 from drivetrain.common.store import BadCheckpoint, CheckpointStore, NoSpace, Probe
 from drivetrain.trainer.batches.position import Position
 from drivetrain.trainer.checkpoints import tensors as module
-from drivetrain.trainer.checkpoints.checkpoints import Checkpoints, TrainerState
+from drivetrain.trainer.checkpoints.checkpoints import Checkpoints, Place, TrainerState
 from drivetrain.trainer.checkpoints.plan import Entry, Plan
 from drivetrain.trainer.lineage.lineage import Lineage
 from drivetrain.trainer.model.policy import BadModel, CausalPolicy, Lora, load_policy
@@ -36,9 +36,10 @@ class Bench:
         self.optimizer = torch.optim.AdamW(self.policy.parameters, lr=1e-3, fused=True)
         self.checkpoints = Checkpoints(CheckpointStore(root), "demo", str(folder), dtype)
 
-    def save(self, version: int, parent: int = 0, state: TrainerState = TrainerState()) -> None:  # noqa: B008
+    def save(self, version: int, parent: int = 0, state: TrainerState = TrainerState(), resumable: bool = True) -> None:  # noqa: B008
+        place = Place(version, parent, version, resumable)
         probe = Probe(PROBE, self.policy.probe(PROBE))
-        self.checkpoints.save(self.policy, self.optimizer, state, (version, parent, version), probe, {"kl": 0.5}, 12.0)
+        self.checkpoints.save(self.policy, self.optimizer, state, place, probe, {"kl": 0.5}, 12.0)
 
 
 @pytest.mark.parametrize("lora", [None, Lora(4, 8.0)])
@@ -62,12 +63,11 @@ def test_the_files_are_the_models_own_and_answer_the_probe(
 def test_the_manifest_says_which_scores_were_trained(model_folder: Path, tmp_path: Path) -> None:
     bench = Bench(model_folder, tmp_path)
     bench.save(1)
-    bench.checkpoints.write_plan(Plan(1, "rules", [[Entry(7, "b")], [Entry(3, "a"), Entry(5, "c")]]))
-    bench.save(2, parent=1)
-    # The plan was made for another parent
-    bench.save(3, parent=2)
-    found = [bench.checkpoints.store.manifest("demo", version).trained for version in (1, 2, 3)]
-    assert found == [None, (3, 7), None]
+    batch = Plan(1, "rules", [[Entry(7, "b")], [Entry(3, "a"), Entry(5, "c")]])
+    bench.save(2, parent=1, state=TrainerState(batch=batch))
+    found = [bench.checkpoints.store.manifest("demo", version).trained for version in (1, 2)]
+    assert found == [None, (3, 7)]
+    assert bench.checkpoints.state(2).batch == batch
 
 
 @pytest.mark.parametrize("lora", [None, Lora(4, 8.0)])
@@ -110,15 +110,15 @@ def test_the_state_of_the_stream_comes_back(model_folder: Path, tmp_path: Path) 
 def test_an_empty_store_has_settled_nothing(model_folder: Path, tmp_path: Path) -> None:
     bench = Bench(model_folder, tmp_path)
     assert bench.checkpoints.position("rules").intervals == Position().intervals
-    assert bench.checkpoints.read_lineage() == Lineage()
+    assert bench.checkpoints.lineage() == Lineage()
 
 
 def test_a_checkpoint_written_just_before_a_crash_joins_the_lineage(model_folder: Path, tmp_path: Path) -> None:
     bench = Bench(model_folder, tmp_path)
     bench.save(1)
-    bench.checkpoints.write_lineage(bench.checkpoints.read_lineage().promote(1))
+    bench.checkpoints.known.write(bench.checkpoints.lineage().promote(1))
     bench.save(2, parent=1)
-    lineage = bench.checkpoints.read_lineage()
+    lineage = bench.checkpoints.lineage()
     assert (lineage.head, lineage.promoted, lineage.step, lineage.next_version) == (2, 1, 2, 3)
 
 
@@ -141,10 +141,10 @@ def test_a_damaged_checkpoint_is_refused(model_folder: Path, tmp_path: Path) -> 
 
 def test_a_damaged_lineage_says_what_to_do(model_folder: Path, tmp_path: Path) -> None:
     bench = Bench(model_folder, tmp_path)
-    bench.checkpoints.write_lineage(Lineage())
+    bench.checkpoints.known.write(Lineage())
     (tmp_path / "demo/lineage.json").write_text("{")
     with pytest.raises(BadCheckpoint, match="move it away"):
-        bench.checkpoints.read_lineage()
+        bench.checkpoints.lineage()
 
 
 def test_an_adapter_does_not_load_into_full_weights(model_folder: Path, tmp_path: Path) -> None:

@@ -394,7 +394,7 @@ async def test_a_second_score_of_a_trained_turn_is_not_trained(world: World) -> 
 
 
 async def test_a_full_disk_is_waited_for_and_nothing_is_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drivetrain.trainer.app.Pace", quick_pace)
+    monkeypatch.setattr("drivetrain.trainer.checkpoints.publishing.RETRY_S", 0.02)
     full = asyncio.Event()
     usage = type("Usage", (), {"free": 10})
 
@@ -411,12 +411,6 @@ async def test_a_full_disk_is_waited_for_and_nothing_is_lost(world: World, monke
             assert world.open_scores() == {1}
         await until(lambda: world.candidates() == [1], "stored once there is room")
         await until(lambda: not world.open_scores(), "acknowledged")
-
-
-def quick_pace(max_ahead: int, keep: int, max_staleness: int) -> Any:
-    from drivetrain.trainer.training import Pace
-
-    return Pace(max_ahead, keep, max_staleness, retry_s=0.02)
 
 
 async def test_old_checkpoints_go_but_never_the_promoted_one(world: World) -> None:

@@ -19,9 +19,11 @@ from drivetrain.trainer.batches.collecting_rollouts import Rollouts
 from drivetrain.trainer.batches.inbox import Inbox, Memory
 from drivetrain.trainer.batches.intake import intake
 from drivetrain.trainer.checkpoints.checkpoints import Checkpoints
+from drivetrain.trainer.checkpoints.publishing import Publisher
 from drivetrain.trainer.learning.learner import Learner
 from drivetrain.trainer.learning.recipe import base_teacher, build_comparison, build_recipe
 from drivetrain.trainer.learning.schedule import learning_rate
+from drivetrain.trainer.learning.studio import Studio
 from drivetrain.trainer.lineage.lineage import Lineage
 from drivetrain.trainer.model.policy import (
     BadModel,
@@ -36,7 +38,7 @@ from drivetrain.trainer.samples.scores import Limits, Scores
 from drivetrain.trainer.settings.learning import GroupSettings, HintSettings
 from drivetrain.trainer.settings.settings import TrainerSettings
 from drivetrain.trainer.telemetry import Meters
-from drivetrain.trainer.training import Pace, Studio, Trainer
+from drivetrain.trainer.training import Pace, Trainer
 
 PROBE = "A probe of the weights: seven brown owls counted eleven ships at dawn, then slept."
 
@@ -103,9 +105,10 @@ async def serve(
         tokenizer.encode(PROBE, add_special_tokens=False),
         partial(learning_rate, settings.optimizer.learning_rate, settings.optimizer.settle_steps),
     )
-    pace = Pace(settings.max_ahead, settings.keep, settings.batch.max_staleness)
+    pace = Pace(settings.max_ahead, settings.keep, settings.batch.max_staleness, settings.state_every)
+    publisher = Publisher(bus, checkpoints, studio, lifecycle, meters)
     lineage = await known_lineage(bus, checkpoints)
-    trainer = Trainer(bus, inbox, checkpoints, studio, lineage, pace, meters, lifecycle)
+    trainer = Trainer(inbox, checkpoints, studio, publisher, pace, lineage, meters, lifecycle)
     await trainer.resume()
     weights = weights_consumer(settings.policy)
     lifecycle.spawn(handle(bus, weights, trainer.on_weights, lifecycle, concurrency=1), "weights")
@@ -158,7 +161,7 @@ def build_inbox(
 
 async def known_lineage(bus: Bus, checkpoints: Checkpoints) -> Lineage:
     """The stored lineage; no version that the bus has ever heard of is used again."""
-    lineage = checkpoints.read_lineage()
+    lineage = checkpoints.lineage()
     for stored in await bus.last("WEIGHTS", f"weights.candidate.{checkpoints.policy}.*"):
         lineage = lineage.reserve(int(stored.subject.rpartition(".")[2]))
     return lineage

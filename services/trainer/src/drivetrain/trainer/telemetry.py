@@ -20,15 +20,21 @@ class Meters:
         self._step_values = metrics.gauge("step_value", "Last optimiser step's figures, by name", ["name"])
         self._step_seconds = metrics.histogram("step_seconds", "Seconds of an optimiser step", buckets=STEP_SECONDS)
         self._save_seconds = metrics.histogram("save_seconds", "Seconds to write a checkpoint", buckets=STEP_SECONDS)
-        self.waiting = metrics.gauge("waiting_turns", "Turns that wait for a batch")
-        self.version = metrics.gauge("version_number", "Version of the weights in training")
-        self.awaiting = metrics.gauge("awaiting_candidates", "Candidates that await promotion")
+        self._waiting = metrics.gauge("waiting_turns", "Turns that wait for a batch")
+        self._version = metrics.gauge("version_number", "Version of the weights in training")
+        self._awaiting = metrics.gauge("awaiting_candidates", "Candidates that await promotion")
 
     def dropped(self, reason: Reason, turns: int = 1) -> None:
         self._dropped.labels(reason).inc(turns)
 
     def no_teacher(self, reason: str) -> None:
         self._no_teacher.labels(reason).inc()
+
+    def stands(self, waiting: int, version: int, awaiting: int) -> None:
+        """Report turns that wait, the version of the weights in training, and candidates that await promotion."""
+        self._waiting.set(waiting)
+        self._version.set(version)
+        self._awaiting.set(awaiting)
 
     def stepped(self, result: str, turns: int, values: Mapping[str, float], seconds: float) -> None:
         """Report an optimiser step: `result` is `trained`, `skipped` or `rejected`."""

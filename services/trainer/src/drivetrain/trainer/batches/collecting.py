@@ -53,7 +53,8 @@ class Turns:
         return f"{event.session}/{event.turn}", event.judge
 
     async def take_in(self, event: Event, sequence: int, now: float) -> None:
-        self._ready.append(await self.rebuild([(event, sequence)]))
+        unit = await self.rebuild([(event, sequence)])
+        self._ready.append(unit)  # to the list as it is now: while the turn was read, `ready` may have begun another
 
     def ready(self, now: float) -> tuple[list[Unit], list[Drop]]:
         units, self._ready = self._ready, []

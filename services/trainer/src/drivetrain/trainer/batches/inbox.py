@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from drivetrain.common.bus import Bus, Delivery
 from drivetrain.common.telemetry.logs import get_logger
-from drivetrain.trainer.batches.batches import Batches, BatchRules, Drop, Staleness, Unit
+from drivetrain.trainer.batches.batches import Batches, BatchRules, Drop, Staleness, Unit, samples_of
 from drivetrain.trainer.batches.collecting import Collector, Foreign
 from drivetrain.trainer.batches.position import Position
 from drivetrain.trainer.checkpoints.plan import Entry, Plan
@@ -25,6 +25,16 @@ class Memory:
     trained: dict[str, int]
     judge: str = "rules"
     reads: str = "rules"
+
+    def remember(self, batch: Sequence[Unit], step: int, for_steps: int) -> None:
+        """From now on the batch counts as trained; entries of more than `for_steps` ago cannot come back and are
+        forgotten."""
+        keys = [*(sample.key for sample in samples_of(batch)), *(unit.key for unit in batch)]
+        self.trained.update(dict.fromkeys(keys, step))
+        for key in [key for key, at in self.trained.items() if step - at >= max(1, for_steps)]:
+            del self.trained[key]
+        for sequence in (sequence for unit in batch for sequence in unit.sequences):
+            self.position.settle(sequence)
 
 
 class Inbox:
@@ -112,8 +122,15 @@ class Inbox:
         return Plan(parent, self.memory.reads, units)
 
     async def again(self, plan: Plan) -> list[Unit]:
-        """The planned batch, whether or not its scores were delivered again; empty, and logged, if one of them is not
-        in the stream any more or cannot be used: then each is trained as it comes.
+        """The planned batch, to be trained whether or not its scores were delivered again; see `planned`."""
+        batch = await self.planned(plan)
+        if batch:
+            self._subjects |= {entry.sequence: entry.subject for unit in plan.units for entry in unit}
+        return batch
+
+    async def planned(self, plan: Plan) -> list[Unit]:
+        """A batch as it was planned; empty, and logged, if one of its scores is not in the stream any more or cannot be
+        used.
 
         Raises:
             BusError: the bus is away.
@@ -130,7 +147,6 @@ class Inbox:
             except Unusable as unusable:
                 log.warning("a planned batch is given up", why=str(unusable))
                 return []
-        self._subjects |= {entry.sequence: entry.subject for unit in plan.units for entry in unit}
         return batch
 
     async def finish(self, batch: Sequence[Unit]) -> None:

@@ -1,13 +1,13 @@
 """The trainer's side of the checkpoint store: weights for serving, and beside them what it takes to go on training.
 
 A checkpoint folder holds `model*.safetensors` (full weights under the model's own names, an adapter merged in) and
-`trainer/`: the optimiser, the random state, an adapter's own tensors, and `state.json` with the position in the
-stream. The lineage lies beside the checkpoints as `lineage.json`.
+`trainer/`: an adapter's own tensors, `state.json` with the position in the stream and the plan of the batch that was
+trained, and, in a checkpoint that can be resumed from, the optimiser and the random state. The lineage lies beside the
+checkpoints as `lineage.json`.
 """
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 
 import msgspec
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from drivetrain.common.store import BadCheckpoint, CheckpointStore, Manifest, Probe, file_entry
 from drivetrain.trainer.batches.position import Interval, Position
 from drivetrain.trainer.checkpoints.plan import Plan
+from drivetrain.trainer.checkpoints.record import Record
 from drivetrain.trainer.checkpoints.tensors import (
     bytes_of,
     load_optimizer,
@@ -32,46 +33,59 @@ OPTIMIZER, TRAINABLE, STATE = "trainer/optimizer.safetensors", "trainer/trainabl
 
 class TrainerState(msgspec.Struct, frozen=True):
     """What a checkpoint says about the stream: the sequence numbers that are settled as far as the scores of `judge`
-    go, and the turns trained not long ago with the optimiser step that did it."""
+    go, the turns trained not long ago with the optimiser step that did it, and the batch that was trained from the
+    parent. `base` are the figures of the lineage's first step, those of the base model's replies."""
 
     position: list[Interval] = []
     trained: dict[str, int] = {}
     judge: str = "rules"
+    batch: Plan | None = None
+    base: dict[str, float] = {}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a version stands: its number, its parent, and the optimiser steps of the lineage up to it. One that is not
+    `resumable` is stored without the optimiser, the random state, and weights more exact than those served."""
+
+    version: int
+    parent: int
+    step: int
+    resumable: bool = True
 
 
 class Checkpoints:
-    """The checkpoints of one policy."""
+    """The checkpoints of one policy; beside them the lineage as `known`, and the `plan` of the batch under way."""
 
     def __init__(self, store: CheckpointStore, policy: str, base: str, dtype: torch.dtype) -> None:
         self.store = store
         self.policy = policy
         self._base = base
         self._dtype = dtype
-        self._lineage_file = store.root / policy / "lineage.json"
-        self._plan_file = store.root / policy / "plan.json"
+        self.known = Record(store.root / policy / "lineage.json", Lineage)
+        self.plan = Record(store.root / policy / "plan.json", Plan)
 
     def save(
         self,
         model: CausalPolicy,
         optimizer: torch.optim.Optimizer,
         state: TrainerState,
-        place: tuple[int, int, int],
+        place: Place,
         probe: Probe,
         metrics: Mapping[str, float],
         now: float,
     ) -> Manifest:
-        """Write a complete checkpoint; `place` is its (version, parent, step).
+        """Write a complete checkpoint.
 
         Raises:
             NoSpace: nothing was written.
             OSError: the disk failed; nothing is visible.
         """
-        version, parent, step = place
         weights = {name: value.to(self._dtype).contiguous() for name, value in model.full_weights().items()}
-        extra = {OPTIMIZER: optimizer_tensors(model, optimizer)}
-        if not self._resumes_from_weights(model):
+        extra = {OPTIMIZER: optimizer_tensors(model, optimizer)} if place.resumable else {}
+        if model.is_adapter or (place.resumable and not self._serves_what_is_trained(model)):
             extra[TRAINABLE] = {name: value.contiguous() for name, value in model.trainable().items()}
-        with self.store.writing(self.policy, version, bytes_of(weights, *extra.values())) as folder:
+        with self.store.writing(self.policy, place.version, bytes_of(weights, *extra.values())) as folder:
             (folder / "trainer").mkdir()
             for name, tensors in extra.items():
                 save_file(tensors, folder / name)
@@ -79,45 +93,46 @@ class Checkpoints:
             files = save_shards(weights, folder)
             manifest = Manifest(
                 policy=self.policy,
-                version=version,
-                parent=parent,
+                version=place.version,
+                parent=place.parent,
                 base=self._base,
                 dtype=str(self._dtype).removeprefix("torch."),
-                step=step,
+                step=place.step,
                 files=[file_entry(file) for file in files],
                 probe=probe,
                 metrics=dict(metrics),
-                trained=self._trained_since(parent),
+                trained=_bounds(state.batch),
                 created_at=now,
             )
             self.store.commit(folder, manifest)
         return manifest
 
-    def _trained_since(self, parent: int) -> tuple[int, int] | None:
-        """The lowest and highest place of the batch that is being trained from `parent`, as its plan says."""
-        plan = self.read_plan()
-        sequences = plan.sequences if plan and plan.parent == parent else []
-        return (min(sequences), max(sequences)) if sequences else None
-
     def restore(self, version: int, model: CausalPolicy, optimizer: torch.optim.Optimizer) -> None:
-        """Make model and optimiser what they were when a checkpoint was written.
+        """Make model and optimiser what they were when a resumable checkpoint was written.
 
         Raises:
             BadCheckpoint: files are missing or damaged.
             BadModel: the checkpoint is of another model.
         """
+        self.restore_weights(version, model)
+        load_optimizer(model, optimizer, load_tensors(self.store.path(self.policy, version) / OPTIMIZER))
+
+    def restore_weights(self, version: int, model: CausalPolicy) -> None:
+        """Make the model what it was, as exactly as the checkpoint says. Raises as `restore`."""
         manifest = self.store.manifest(self.policy, version)
         self.store.verify(manifest)
         folder = self.store.path(self.policy, version)
         served = [file.name for file in manifest.files if file.name.endswith(".safetensors")]
-        names = served if self._resumes_from_weights(model) else [TRAINABLE]
         tensors: dict[str, Tensor] = {}
-        for name in names:
+        for name in [TRAINABLE] if (folder / TRAINABLE).exists() else served:
             tensors |= load_tensors(folder / name)
         model.load_trainable(tensors)
-        load_optimizer(model, optimizer, load_tensors(folder / OPTIMIZER))
 
-    def _resumes_from_weights(self, model: CausalPolicy) -> bool:
+    def resumable(self, version: int) -> bool:
+        """Whether a version's optimiser is stored; the base model, version 0, has none yet."""
+        return version == 0 or (self.store.path(self.policy, version) / OPTIMIZER).is_file()
+
+    def _serves_what_is_trained(self, model: CausalPolicy) -> bool:
         """Whether the served weights are exactly those in training: not an adapter's merge, nor rounded."""
         return not model.is_adapter and all(p.dtype == self._dtype for p in model.parameters)
 
@@ -151,55 +166,21 @@ class Checkpoints:
             for key, step in self.state(version).trained.items()
         }
 
-    def read_lineage(self) -> Lineage:
+    def lineage(self) -> Lineage:
         """The lineage as stored, with every stored checkpoint in it, also one written just before a crash.
 
         Raises:
             BadCheckpoint: the file is damaged.
         """
-        try:
-            lineage = msgspec.json.decode(self._lineage_file.read_bytes(), type=Lineage)
-        except FileNotFoundError:
-            lineage = Lineage()
-        except msgspec.DecodeError as error:
-            raise BadCheckpoint(f"{self._lineage_file} cannot be read ({error}): move it away") from error
+        lineage = self.known.read() or Lineage()
         for version in self.store.versions(self.policy):
             manifest = self.store.manifest(self.policy, version)
             if version not in lineage.versions:
                 lineage = lineage.grow(version, manifest.parent, manifest.step)
         return lineage
 
-    def write_lineage(self, lineage: Lineage) -> None:
-        """Replace the stored lineage, at once or not at all."""
-        _replace(self._lineage_file, lineage)
 
-    def write_plan(self, plan: Plan) -> None:
-        """Replace the stored plan, at once or not at all.
-
-        Raises:
-            OSError: the disk failed.
-        """
-        _replace(self._plan_file, plan)
-
-    def read_plan(self) -> Plan | None:
-        """The batch that was under way last, None if there never was one.
-
-        Raises:
-            BadCheckpoint: the file is damaged.
-        """
-        try:
-            return msgspec.json.decode(self._plan_file.read_bytes(), type=Plan)
-        except FileNotFoundError:
-            return None
-        except msgspec.DecodeError as error:
-            raise BadCheckpoint(f"{self._plan_file} cannot be read ({error}): move it away") from error
-
-
-def _replace(file: Path, value: msgspec.Struct) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_suffix(".writing")
-    with fresh.open("wb") as stream:
-        stream.write(msgspec.json.encode(value))
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.replace(file)
+def _bounds(batch: Plan | None) -> tuple[int, int] | None:
+    """The lowest and highest place of a batch in the stream."""
+    sequences = batch.sequences if batch else []
+    return (min(sequences), max(sequences)) if sequences else None

@@ -41,9 +41,9 @@ class Lineage(msgspec.Struct, frozen=True):
     def next_version(self) -> int:
         return self.highest + 1
 
-    def ancestry(self) -> Iterator[int]:
-        """The head, its parent, and so on, to the base."""
-        version = self.head
+    def ancestry(self, version: int | None = None) -> Iterator[int]:
+        """A version (the head), its parent, and so on, to the base."""
+        version = self.head if version is None else version
         while True:
             yield version
             if version == 0:
@@ -68,9 +68,11 @@ class Lineage(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, highest=max(highest, self.highest))
 
     def grow(self, version: int, parent: int, step: int) -> "Lineage":
-        """A new candidate becomes the head."""
-        versions = {**self.versions, version: Version(parent, step)}
-        return Lineage(versions, head=version, promoted=self.promoted, highest=max(version, self.highest))
+        """A new candidate becomes the head, unless its parent was rejected meanwhile: then it is too."""
+        rejected = self.versions[parent].fate == "rejected"
+        versions = {**self.versions, version: Version(parent, step, "rejected" if rejected else "candidate")}
+        head = self.head if rejected else version
+        return Lineage(versions, head=head, promoted=self.promoted, highest=max(version, self.highest))
 
     def promote(self, version: int) -> "Lineage":
         """A version serves. Training goes on from the head if that descends from it, else from the version itself."""

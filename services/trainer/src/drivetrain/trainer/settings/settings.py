@@ -107,6 +107,7 @@ class TrainerSettings(Settings):
     precision: PrecisionSettings = PrecisionSettings()
     max_ahead: int = Field(1, ge=0, description="candidates that may await promotion while training goes on")
     keep: int = Field(3, ge=1, description="checkpoints kept, beside the promoted one and those that await promotion")
+    state_every: int = Field(1, ge=1, description="steps between two checkpoints that hold the optimiser too")
     max_tokens: int = Field(4096, ge=2, description="longest prompt and response that are trained")
     micro_batch_tokens: int = Field(2048, ge=1, description="padded tokens that go through the model at once")
     threads: int | None = Field(None, ge=1, description="torch's threads; by default torch decides")
