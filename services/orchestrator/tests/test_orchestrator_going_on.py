@@ -39,6 +39,13 @@ async def test_every_state_is_an_event(tmp_path: Path) -> None:
     assert (done.attempts, done.log) == (1, "worked")
 
 
+async def test_waiting_for_a_slot_is_no_part_of_how_long_it_took(tmp_path: Path) -> None:
+    async with serving(Service(MemoryBus(), tmp_path, concurrency=1)) as service:
+        await service.request("sleep 1.5", rollout="first")
+        await service.request("true", rollout="second")
+        assert (await service.finished("second")).seconds < 1.5
+
+
 async def test_a_rollout_under_way_at_the_death_is_tried_again_with_a_session_of_its_own(tmp_path: Path) -> None:
     service = Service(MemoryBus(), tmp_path)
     await service.request("true")

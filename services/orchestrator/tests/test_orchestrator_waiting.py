@@ -9,7 +9,7 @@ from drivetrain.orchestrator.lifecycle.waiting import Job, Waiting
 
 def job(run: str, rollout: str = "1", policy: str = "p", **more: float) -> Job:
     ref = RolloutRef(run=run, group="g", rollout=rollout)
-    return Job(RolloutRequested(rollout=ref, policy=policy, task={}, timeout_s=1.0, at=0.0), since=0.0, **more)  # type: ignore[arg-type]
+    return Job(RolloutRequested(rollout=ref, policy=policy, task={}, timeout_s=1.0, at=0.0), **more)  # type: ignore[arg-type]
 
 
 def line(*jobs: Job, per_run: int | None = None) -> Waiting:

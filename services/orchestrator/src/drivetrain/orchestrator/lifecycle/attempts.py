@@ -78,7 +78,8 @@ class Attempts:
             ending = await self._attempt(job, progress)
             if ending.again and job.attempt < self._retries.attempts:
                 await progress.moved("waiting", ending.detail)
-                return job.again(self._clock() + self._retries.wait_s(job.attempt, job.name))
+                wait_s = self._retries.wait_s(job.attempt, job.name)
+                return job.again(progress.rollout.since, self._clock() + wait_s)
         except asyncio.CancelledError:
             if (why := self._unwanted.pop(job.name, None)) is None:
                 if progress.rollout.state != "requested":
@@ -109,7 +110,8 @@ class Attempts:
 
     def _rollout(self, job: Job) -> Rollout:
         session = job.told.session if job.told else self._planner.session(job.request, job.attempt)
-        return Rollout(job.request.rollout, job.request.policy, session, job.since, job.attempt)
+        since = job.since if job.started else self._clock()
+        return Rollout(job.request.rollout, job.request.policy, session, since, job.attempt)
 
 
 def sandboxes(job: Job) -> tuple[str, str]:

@@ -127,7 +127,7 @@ class Orchestrator:
         name = f"{request.rollout.run}.{request.rollout.rollout}"
         job = None
         if name not in self._known:
-            job = await resumed(self._bus, request, self._clock(), self._backend.outlives)
+            job = await resumed(self._bus, request, self._backend.outlives)
         if job is None:
             REDELIVERED.inc()
         else:

@@ -22,14 +22,14 @@ async def unfinished(bus: Bus, now: float, outlives: bool) -> AsyncIterator[Job]
     async for stored in bus.replay("ROLLOUTS", "rollout.requested.>", since=now - HORIZON_S):
         batch.append(stored)
         if len(batch) == TOGETHER:
-            for job in await _jobs(bus, batch, now, outlives):
+            for job in await _jobs(bus, batch, outlives):
                 yield job
             batch = []
-    for job in await _jobs(bus, batch, now, outlives):
+    for job in await _jobs(bus, batch, outlives):
         yield job
 
 
-async def resumed(bus: Bus, request: RolloutRequested, now: float, outlives: bool) -> Job | None:
+async def resumed(bus: Bus, request: RolloutRequested, outlives: bool) -> Job | None:
     """How a request is to go on; None if it has finished. An attempt that was under way is over with the life that made
     it, so that the next one follows; unless its sandbox `outlives` that, and is found again."""
     name = f"{request.rollout.run}.{request.rollout.rollout}"
@@ -37,7 +37,7 @@ async def resumed(bus: Bus, request: RolloutRequested, now: float, outlives: boo
         return None
     started = await bus.get("ROLLOUTS", f"rollout.started.{name}")
     if started is None:
-        return Job(request, since=now)
+        return Job(request)
     assert isinstance(started.event, RolloutStarted)
     moves = [stored.event for stored in await bus.last("ROLLOUTS", f"rollout.moved.{name}.>")]
     known = [move for move in moves if isinstance(move, RolloutMoved)]
@@ -55,7 +55,7 @@ async def _told(bus: Bus, request: RolloutRequested, session: str) -> Signal | N
     return stored.event if stored is not None and isinstance(stored.event, Signal) else None
 
 
-async def _jobs(bus: Bus, batch: list[Stored], now: float, outlives: bool) -> list[Job]:
+async def _jobs(bus: Bus, batch: list[Stored], outlives: bool) -> list[Job]:
     requests = [stored.event for stored in batch if isinstance(stored.event, RolloutRequested)]
-    found = await asyncio.gather(*(resumed(bus, request, now, outlives) for request in requests))
+    found = await asyncio.gather(*(resumed(bus, request, outlives) for request in requests))
     return [job for job in found if job is not None]

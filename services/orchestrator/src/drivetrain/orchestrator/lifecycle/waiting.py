@@ -9,11 +9,11 @@ from drivetrain.common.events import RolloutRequested, Signal
 
 @dataclass(frozen=True)
 class Job:
-    """A rollout that is to run. `since` is when it was taken up (unix seconds), `not_before` when it may start,
-    `started` whether the bus knows that it was taken up, `told` an outcome that is stored already."""
+    """A rollout that is to run. `started`: it was taken up before, at `since` (unix seconds); `not_before` is when it
+    may start, `told` an outcome that is stored already."""
 
     request: RolloutRequested
-    since: float
+    since: float = 0.0
     attempt: int = 1
     not_before: float = 0.0
     started: bool = False
@@ -28,9 +28,9 @@ class Job:
         """The rollout's name, unique on the bus."""
         return f"{self.run}.{self.request.rollout.rollout}"
 
-    def again(self, not_before: float) -> "Job":
+    def again(self, since: float, not_before: float) -> "Job":
         """The next attempt."""
-        return replace(self, attempt=self.attempt + 1, not_before=not_before, started=True)
+        return replace(self, since=since, attempt=self.attempt + 1, not_before=not_before, started=True)
 
 
 class Waiting:
