@@ -30,6 +30,13 @@ def said(text: str) -> dict[str, Any]:
     return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
 
 
+def shows(part: dict[str, Any]) -> dict[str, Any]:
+    """A conversation in which the result of a call shows something."""
+    call = {"role": "model", "parts": [{"functionCall": {"name": "f"}}]}
+    result = {"functionResponse": {"name": "f", "response": {}, "parts": [part]}}
+    return {"contents": [{"parts": [{"text": "Hi"}]}, call, {"parts": [{"text": "Look"}, result]}]}
+
+
 async def post(proxy: Proxy, path: str = GENERATE, **body: Any) -> httpx.Response:
     async with httpx.AsyncClient() as http:
         return await http.post(proxy.url + path, json=said("The capital of France?") | body)
@@ -76,31 +83,6 @@ async def test_a_stream_without_events_is_an_array(proxy: Proxy, engine: Any, en
     assert answer.json()[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
-@pytest.mark.parametrize("named", [True, False])
-async def test_a_call_comes_back_with_its_result_and_the_tokens_go_on(
-    sdk: Any, proxy: Proxy, engine: Any, encode: Encode, named: bool
-) -> None:
-    sampled = engine.say(encode("I look." + CALL))
-    config = types.GenerateContentConfig(tools=[types.Tool(function_declarations=[WEATHER])])
-    question = types.Content(role="user", parts=[types.Part(text="Rain?")])
-    first = await sdk.generate_content(model="default", contents=[question], config=config)
-    reply = first.candidates[0].content
-    call = next(part.function_call for part in reply.parts if part.function_call)
-    if not named:
-        identity, call.id = call.id, None
-        assert identity
-    result = types.FunctionResponse(id=call.id, name="weather", response={"output": "dry"})
-    engine.say(encode("No."))
-    history = [question, reply, types.Content(role="user", parts=[types.Part(function_response=result)])]
-    await sdk.generate_content(model="default", contents=history, config=config)
-    one, two = sorted(await proxy.recorded(), key=lambda turn: turn.started_at)
-    assert (two.parent, two.session) == (one.turn, one.session)
-    begun = engine.requests[0]["token_ids"] + sampled
-    assert engine.requests[1]["token_ids"][: len(begun)] == begun
-    (followed,) = await proxy.followed()
-    assert [(message["role"], message["content"]) for message in followed.messages] == [("tool", "dry")]
-
-
 async def test_functions_are_offered_with_json_schemas(proxy: Proxy, engine: Any, encode: Encode) -> None:
     engine.say(encode("Hello."))
     plain = {"name": "plain", "parametersJsonSchema": {"type": "object", "properties": {"type": {"type": "string"}}}}
@@ -123,6 +105,14 @@ async def test_tokens_are_counted_and_models_listed(sdk: Any, engine: Any, encod
     assert counted.total_tokens == reply.usage_metadata.prompt_token_count
     assert [model.name async for model in await sdk.list()] == ["models/default"]
     assert (await sdk.get(model="default")).display_name == "default"
+
+
+async def test_what_is_not_there_is_not_found_and_a_key_may_stand_in_the_address(proxy: Proxy) -> None:
+    async with httpx.AsyncClient() as http:
+        listed = await http.get(f"{proxy.url}/v1beta/models?key=any")
+        missing = await http.post(f"{proxy.url}/v1beta/models/default:embedContent?key=any", json={})
+    assert [model["name"] for model in listed.json()["models"]] == ["models/default"]
+    assert (missing.status_code, missing.json()["error"]["status"]) == (404, "NOT_FOUND")
 
 
 async def test_candidates_are_siblings_and_logprobs_those_of_the_engine(sdk: Any, engine: Any, encode: Encode) -> None:
@@ -175,6 +165,8 @@ async def test_a_refusal_is_the_sdks_own_error(sdk: Any) -> None:
             "only images are read",
         ),
         ({"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "no!"}}]}]}, "inlineData.data"),
+        (shows({"fileData": {"fileUri": "gs://x"}}), "parts[1].functionResponse.parts[0]"),
+        (shows({"inlineData": {"mimeType": "audio/mp3", "data": "AA=="}}), "only images are read"),
         ({"generationConfig": {"maxOutputTokens": -1}}, "generationConfig.maxOutputTokens"),
         ({"generationConfig": {"speechConfig": {}}}, "speechConfig"),
         ({"generationConfig": {"responseModalities": ["AUDIO"]}}, "only text is produced"),

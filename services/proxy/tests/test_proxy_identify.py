@@ -19,6 +19,8 @@ UUID, AGENT = "0199d3a1-7b1c-7d2e-8f00-000000000001", "0199d3a1-7b1c-7d2e-8f00-0
 CODEX = {"session-id": UUID, "thread-id": UUID}
 CLAUDE = {"x-claude-code-session-id": UUID}
 OPENCODE = {"x-session-id": "ses_1", "x-session-affinity": "ses_1"}
+GEMINI = {"user-agent": "GeminiCLI-tui/0.61.0/default (linux; x64; terminal)"}
+QWEN = {"user-agent": "QwenCode/0.24.4 (linux; x64)"}
 
 
 def who(
@@ -66,6 +68,7 @@ def test_each_harness_names_its_session_its_own_way(
     ("headers", "hints"),
     [
         ({}, {}),
+        (GEMINI, {}),
         ({"x-session-affinity": "0" * 32}, {}),
         ({"traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}, {}),
         ({}, {"prompt_cache_key": "all customers"}),
@@ -128,6 +131,9 @@ def test_an_agent_is_a_thread_of_its_parents_session(main: dict[str, str], agent
         ({**CODEX, "x-codex-turn-metadata": "not JSON"}, TOOLS, None),
         (CLAUDE, [], "side"),
         (OPENCODE, [], "side"),
+        (GEMINI, TOOLS, None),
+        (GEMINI, [], "side"),
+        (QWEN, [], "side"),
         ({**OPENCODE, "x-turn-type": "main"}, [], "main"),
         ({"x-turn-type": "side"}, TOOLS, "side"),
         ({"x-session-id": "t-summarization-1-questions"}, [], "side"),

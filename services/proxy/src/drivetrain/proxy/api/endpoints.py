@@ -81,7 +81,7 @@ class Endpoints:
     async def models(self, request: Request) -> Response:
         """`GET /v1/models` and `/v1beta/models`, in the shape of the client that asks."""
         policies = sorted(filter(self._door.principal(request).may_use, self._policies))
-        if models.is_gemini(request.headers):
+        if models.is_gemini(request.url.path, request.headers):
             return json_response(models.gemini_list(policies))
         shaped = models.anthropic_list if "anthropic-version" in request.headers else models.openai_list
         return json_response(shaped(policies, self._since))
@@ -91,7 +91,7 @@ class Endpoints:
         name = request.path_params["model"]
         self._door.principal(request)
         self._known(name)
-        if models.is_gemini(request.headers):
+        if models.is_gemini(request.url.path, request.headers):
             return json_response(models.gemini_model(name))
         shaped = models.anthropic_model if "anthropic-version" in request.headers else models.openai_model
         return json_response(shaped(name, self._since))

@@ -147,7 +147,7 @@ def dialect_of(request: Request) -> Dialect:
     path = request.url.path
     if "anthropic-version" in request.headers or "/v1/messages" in path:
         return anthropic
-    if "/v1beta/" in path or is_gemini(request.headers) or _GEMINI.search(path):
+    if is_gemini(path, request.headers) or _GEMINI.search(path):
         return gemini
     return next((dialect for dialect in DIALECTS if path.endswith(dialect.PATH)), openai_chat)
 
@@ -168,6 +168,8 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
         # Clients that get this fall back to POST at once; to any other status they come back.
         refused = Refused(426, f"{request.url.path} speaks no WebSocket: send a POST", code="no_websocket")
         return _refusal(request, refused)
+    if dialect_of(request) is gemini:
+        return await _not_found(request, error)  # its methods stand in the path
     message = f"{request.url.path} does not take {request.method}"
     response = _refusal(request, Refused(405, message, code="method_not_allowed"))
     response.headers.update(getattr(error, "headers", None) or {})

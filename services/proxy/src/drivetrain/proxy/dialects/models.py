@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 
-def is_gemini(headers: Mapping[str, str]) -> bool:
-    """Whether a client is one of Gemini's. Header names are lower case."""
-    return "x-goog-api-key" in headers or "x-goog-api-client" in headers
+def is_gemini(path: str, headers: Mapping[str, str]) -> bool:
+    """Whether a client is one of Gemini's, by its path or its headers. Header names are lower case."""
+    return "/v1beta/" in path or "x-goog-api-key" in headers or "x-goog-api-client" in headers
 
 
 def openai_model(policy: str, since: int) -> dict[str, Any]:

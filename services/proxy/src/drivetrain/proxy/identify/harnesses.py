@@ -17,8 +17,9 @@ _LONGEST = 256
 class Harness(msgspec.Struct, frozen=True, kw_only=True):
     """How one harness is known and what its requests say.
 
-    It is known when all `signs` have a value. `session` and `thread` are the first of their sources that has one; a
-    thread that is named like its session, or not at all, is the main one. A call is beside the work when one of `side`
+    It is known when all `signs` have a value. `session` and `thread` are the first of their sources that has one; one
+    without any is followed by its history, and a thread that is named like its session, or not at all, is the main one.
+    A call is beside the work when one of `side`
     has one of the values given, or one of `main` has a value that is not given, or if it brings no tools and the
     harness's own work always does.
     """
@@ -72,6 +73,8 @@ HARNESSES = (
         session=("x-litellm-session-id",),
     ),
     Harness(name="pi", signs=("session_id",), session=("session_id",)),
+    Harness(name="gemini-cli", signs=("user-agent~^GeminiCLI",), session=(), always_tools=True),
+    Harness(name="qwen-code", signs=("user-agent~^QwenCode",), session=(), always_tools=True),
     Harness(
         name="claude-code-body",
         signs=("body.user_id~session_",),

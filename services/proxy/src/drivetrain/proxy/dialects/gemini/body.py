@@ -27,13 +27,20 @@ class FunctionCall(msgspec.Struct, rename="camel"):
     id: str | None = None
 
 
+class Shown(msgspec.Struct, rename="camel"):
+    """An image among the results of a call."""
+
+    inline_data: Blob
+    file_data: None = None
+
+
 class FunctionResponse(msgspec.Struct, rename="camel"):
     """What came of a call; `parts` may show images."""
 
     name: _Name
     response: dict[str, Any] = {}
     id: str | None = None
-    parts: list[dict[str, Any]] | None = None
+    parts: list[Shown] | None = None
 
 
 class Part(msgspec.Struct, rename="camel"):
@@ -126,7 +133,8 @@ SUPPORT = Support(
     body=Body,
     notes=HINT_NOTES
     | {
-        "contents": f"roles user, model, function; text, thoughts, functionCall, functionResponse; {IMAGES}",
+        "contents": "roles user, model, function; text, thoughts (in signatures too), functionCall, functionResponse; "
+        f"{IMAGES}",
         "generationConfig": "sampling, candidateCount, stopSequences, seed, penalties, logprobs; `responseMimeType` "
         "and schemas hold the reply to a grammar: recorded as inexact; `thinkingConfig` and `mediaResolution` change "
         "nothing",
@@ -145,6 +153,9 @@ SUPPORT = Support(
         "contents[].parts[].fileData": "send the image itself, as inlineData",
         "contents[].parts[].executableCode": "code is run by the client: offer a function",
         "contents[].parts[].codeExecutionResult": "code is run by the client: offer a function",
+        "contents[].parts[].functionResponse.parts[].fileData": "send the image itself, as inlineData",
+        "contents[].parts[].functionResponse.parts[].inlineData": "send the image itself, as inlineData",
+        "contents[].parts[].functionResponse.parts[].inlineData.mimeType": "only images are read",
         "contents[].parts[].inlineData.mimeType": "only images are read: say other things in words",
         "generationConfig.responseModalities[]": "only text is produced",
     },

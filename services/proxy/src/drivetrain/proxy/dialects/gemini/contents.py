@@ -1,10 +1,13 @@
 """Gemini's contents as the messages of OpenAI chat."""
 
 import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from drivetrain.common.events import Message as Inner
 from drivetrain.proxy.dialects.gemini.body import Blob, Content, CountBody, FunctionCall, FunctionResponse, Part
+from drivetrain.proxy.dialects.sealing import unseal
 from drivetrain.proxy.errors import Refused, quoted
 
 _OUTPUTS = ("output", "result", "error", "content")
@@ -21,26 +24,34 @@ def conversation(body: CountBody) -> list[Inner]:
     system = "\n\n".join(part.text for part in parts if part.text)
     messages: list[Inner] = [{"role": "system", "content": system}] if system else []
     open_calls: list[dict[str, Any]] = []
-    for index, content in enumerate(body.contents):
-        if content.role == "model":
-            said = _said(content, f"m{index}")
-            open_calls = [*open_calls, *said.get("tool_calls", ())]
+    for model, run in groupby(enumerate(body.contents), key=lambda each: each[1].role == "model"):
+        if model:
+            said = _said(list(_parts(run)))
+            open_calls += said.get("tool_calls", ())
             messages.append(said)
         else:
-            messages += _heard(content, open_calls, f"contents[{index}]")
+            for index, content in run:
+                messages += _heard(content, open_calls, f"contents[{index}]")
     if messages[-1]["role"] == "assistant":
         words = "the last content must be the user's: a reply cannot be begun for the model"
         raise Refused(400, words, param=f"contents[{len(body.contents) - 1}]")
     return messages
 
 
-def _said(content: Content, place: str) -> Inner:
-    """The model's own message. A call without an id gets one from its place, the same in every request."""
-    made = [part.function_call for part in content.parts if part.function_call]
-    calls = [_call(call, f"call_{place}_{at}") for at, call in enumerate(made)]
-    text = "".join(part.text for part in content.parts if part.text and not part.thought)
+def _parts(contents: Iterator[tuple[int, Content]]) -> Iterator[tuple[str, Part]]:
+    """The parts of contents in a row, with their places."""
+    for index, content in contents:
+        yield from ((f"{index}_{at}", part) for at, part in enumerate(content.parts))
+
+
+def _said(parts: Sequence[tuple[str, Part]]) -> Inner:
+    """The model's own message: clients that stream keep each chunk of a reply as a content of its own. A call without
+    an id gets one from its place, the same in every request."""
+    calls = [_call(part.function_call, f"call_m{place}") for place, part in parts if part.function_call]
+    text = "".join(part.text for _, part in parts if part.text and not part.thought)
     message: Inner = {"role": "assistant", "content": text if text or not calls else None}
-    if thought := "".join(part.text for part in content.parts if part.text and part.thought):
+    thought = "".join(part.text for _, part in parts if part.text and part.thought)
+    if thought := thought or "".join(unseal(part.thought_signature or "") for _, part in parts):
         message["reasoning_content"] = thought
     return message | ({"tool_calls": calls} if calls else {})
 
@@ -57,8 +68,7 @@ def _heard(content: Content, open_calls: list[dict[str, Any]], at: str) -> list[
         if part.function_response:
             messages.append(_result(part.function_response, open_calls, f"{at}.parts[{index}].functionResponse"))
             for shown in part.function_response.parts or ():
-                if isinstance(blob := shown.get("inlineData"), dict) and "data" in blob:
-                    _say(messages, _image(Blob(str(blob.get("mimeType", "image/png")), str(blob["data"]))))
+                _say(messages, _image(shown.inline_data))
         elif (said := _part(part)) is not None:
             _say(messages, said)
         else:

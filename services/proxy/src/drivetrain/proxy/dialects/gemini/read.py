@@ -60,9 +60,6 @@ _CAMEL = {
     "tool_config": "toolConfig",
     "safety_settings": "safetySettings",
     "cached_content": "cachedContent",
-    "session_id": "sessionId",
-    "turn_type": "turnType",
-    "session_done": "sessionDone",
 }
 
 

@@ -1,4 +1,8 @@
-"""A reply as Gemini has it: one document, or a stream of documents that each hold what is new."""
+"""A reply as Gemini has it: one document, or a stream of documents that each hold what is new.
+
+Reasoning goes out as thoughts, and once more in the signature of the part after it: clients keep signatures in their
+history, thoughts not all.
+"""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -9,11 +13,14 @@ import msgspec
 from drivetrain.proxy.dialects.answers import joined
 from drivetrain.proxy.dialects.base import Head, Part, Whole
 from drivetrain.proxy.dialects.gemini.errors import error as error_of
+from drivetrain.proxy.dialects.sealing import seal
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.replies.parts import Finished, Tokens
 from drivetrain.proxy.replies.reader import Call, Piece
 
 _FINISH = {"length": "MAX_TOKENS"}
+_END: dict[str, Any] = {"text": ""}
+"""The part of a stream's last document, which is there because clients drop the whole reply for one without parts."""
 
 
 def writer(head: Head) -> "Writer":
@@ -27,6 +34,7 @@ class Writer:
     def __init__(self, head: Head) -> None:
         self._head = head
         self._waiting: list[Tokens | None] = [None] * len(head.opened)
+        self._thoughts: list[list[str]] = [[] for _ in head.opened]
         self._finished: list[Finished] = []
 
     def opened(self) -> bytes:
@@ -39,14 +47,23 @@ class Writer:
             return b""
         if isinstance(part, Finished):
             self._finished.append(part)
-            return self._event(index, [], part)
-        return self._event(index, [_call(part) if isinstance(part, Call) else _text(part)], None)
+            return self._event(index, self._signed(index, _END), part)
+        if isinstance(part, Call):
+            return self._event(index, self._signed(index, _call(part)), None)
+        if part.channel == "reasoning":
+            self._thoughts[index].append(part.text)
+        return self._event(index, _text(part), None)
 
     def broken(self, error: Refused) -> bytes:
         return b"data: " + msgspec.json.encode(error_of(error)) + b"\n\n"
 
-    def _event(self, index: int, parts: list[dict[str, Any]], finished: Finished | None) -> bytes:
-        candidate = _candidate(index, parts, finished)
+    def _signed(self, index: int, part: dict[str, Any]) -> dict[str, Any]:
+        """A part with what was thought before it, unless an earlier one has it."""
+        thought, self._thoughts[index] = self._thoughts[index], []
+        return _signed(part, "".join(thought))
+
+    def _event(self, index: int, part: dict[str, Any], finished: Finished | None) -> bytes:
+        candidate = _candidate(index, [part], finished)
         if tokens := self._waiting[index]:
             self._waiting[index] = None
             candidate |= _logprobs(tokens)
@@ -64,8 +81,10 @@ def document(head: Head, replies: Sequence[Whole]) -> dict[str, Any]:
 
 
 def _whole(index: int, reply: Whole, *, told: bool) -> dict[str, Any]:
-    texts = [Piece("reasoning", reply.reasoning), Piece("content", reply.content)]
-    parts = [_text(piece) for piece in texts if piece.text] + [_call(call) for call in reply.calls]
+    texts = [_text(Piece("reasoning", reply.reasoning)), _text(Piece("content", reply.content))]
+    parts = [part for part in texts if part["text"]] + [_call(call) for call in reply.calls] or [_END]
+    signs = len(parts) - max(len(reply.calls), 1)
+    parts[signs] = _signed(parts[signs], reply.reasoning)
     return _candidate(index, parts, reply.finished) | (_logprobs(reply.tokens) if told else {})
 
 
@@ -82,6 +101,10 @@ def _candidate(index: int, parts: list[dict[str, Any]], finished: Finished | Non
 
 def _text(piece: Piece) -> dict[str, Any]:
     return {"text": piece.text, "thought": True} if piece.channel == "reasoning" else {"text": piece.text}
+
+
+def _signed(part: dict[str, Any], thought: str) -> dict[str, Any]:
+    return {**part, "thoughtSignature": seal(thought)} if thought else part
 
 
 def _call(call: Call) -> dict[str, Any]:

@@ -3,9 +3,6 @@
 What one reply brought comes back as several items in a row (reasoning, message, calls): they are one message again.
 """
 
-import base64
-import binascii
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,11 +23,8 @@ from drivetrain.proxy.dialects.openai_responses.items import (
     Refusal,
 )
 from drivetrain.proxy.dialects.openai_responses.tools import Named, as_arguments
+from drivetrain.proxy.dialects.sealing import unseal
 from drivetrain.proxy.errors import Refused, quoted
-
-_SEAL = "dt1."
-_LARGEST = 4 << 20
-"""Bytes of reasoning in one item; no reply has more."""
 
 
 def conversation(instructions: str | None, given: str | list[Item], *, open_ended: bool) -> list[Inner]:
@@ -48,22 +42,6 @@ def conversation(instructions: str | None, given: str | list[Item], *, open_ende
     if not any(message["role"] not in ("system", "developer") for message in messages):
         raise Refused(400, "there is nothing to answer", param="input")
     return messages
-
-
-def seal(reasoning: str) -> str:
-    """Reasoning as an opaque text, which clients send back unchanged."""
-    return _SEAL + base64.b64encode(zlib.compress(reasoning.encode())).decode()
-
-
-def unseal(text: str) -> str:
-    """The reasoning of a sealed text; that of another provider cannot be read and is left out."""
-    if not text.startswith(_SEAL):
-        return ""
-    try:
-        data = base64.b64decode(text.removeprefix(_SEAL), validate=True)
-        return zlib.decompressobj().decompress(data, _LARGEST).decode(errors="replace")
-    except (binascii.Error, zlib.error, ValueError):
-        return ""
 
 
 def _add(messages: list[Inner], item: Item, called: set[str], at: str, *, open_ended: bool) -> None:

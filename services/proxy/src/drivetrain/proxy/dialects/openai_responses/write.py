@@ -6,10 +6,10 @@ from typing import Any
 
 from drivetrain.proxy.dialects import openai
 from drivetrain.proxy.dialects.base import Head, Part, Whole
-from drivetrain.proxy.dialects.openai_responses.conversation import seal
 from drivetrain.proxy.dialects.openai_responses.events import Building, Events
 from drivetrain.proxy.dialects.openai_responses.read import Own
 from drivetrain.proxy.dialects.openai_responses.tools import Named, free_input
+from drivetrain.proxy.dialects.sealing import seal
 from drivetrain.proxy.errors import Refused
 from drivetrain.proxy.replies.parts import Finished, Tokens
 from drivetrain.proxy.replies.reader import Call, Piece
