@@ -77,7 +77,7 @@ class Proxy:
 async def served(
     replicas: Sequence[str],
     *,
-    model: Path,
+    model: Path | Template,
     redis_url: str,
     prefix: str,
     spool: Path,
@@ -97,7 +97,7 @@ async def served(
     `prefix` share a session index."""
     bus = bus or MemoryBus()
     async with AsyncExitStack() as stack:
-        rendering = Rendering(Template(str(model)), thread_chars)
+        rendering = Rendering(model if isinstance(model, Template) else Template(str(model)), thread_chars)
         stack.callback(rendering.close)
         names = {"default": replicas, **(policies or {})}
         readers = dict.fromkeys(names, Reader(rendering.template.tokenizer.backend_tokenizer))

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from drivetrain.common.harnesses import Harness
+from drivetrain.proxy.prompts.templates import Template
 from tests.harnesses.driving import MODEL, Run
 from tests.proxy_engine import StubEngine, stub_engine
 from tests.proxy_served import Proxy, served
@@ -18,11 +19,17 @@ async def engine() -> AsyncIterator[StubEngine]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def template() -> Template:
+    """A real model's tokenizer and template, loaded once: they are large."""
+    return Template(str(MODEL))
+
+
 @pytest.fixture
-async def proxy(engine: StubEngine, valkey_url: str, tmp_path: Path) -> AsyncIterator[Proxy]:
+async def proxy(engine: StubEngine, template: Template, valkey_url: str, tmp_path: Path) -> AsyncIterator[Proxy]:
     async with served(
         [engine.url],
-        model=MODEL,
+        model=template,
         redis_url=valkey_url,
         prefix=f"h{uuid4().hex[:8]}:",
         spool=tmp_path / "spool",
