@@ -23,15 +23,12 @@ from drivetrain.trainer.settings.names import foreign
 
 class BatchSettings(Section):
     """A batch trains when `size` turns are there, or `max_wait_s` after the oldest came if `min_size` are. A turn whose
-    oldest token is more than `max_staleness` optimiser steps behind is dropped. The batch is gone through `passes`
-    times, each time in `minibatches` optimiser steps; ratios stay those to the batch's start."""
+    oldest token is more than `max_staleness` optimiser steps behind is dropped."""
 
     size: int = Field(16, ge=1, le=4096)
     min_size: int = Field(4, ge=1)
     max_wait_s: float = Field(30.0, gt=0)
     max_staleness: int = Field(4, ge=0)
-    passes: int = Field(1, ge=1, le=100)
-    minibatches: int = Field(1, ge=1, le=4096)
 
     @model_validator(mode="after")
     def _minimum_fits(self) -> Self:
