@@ -119,7 +119,7 @@ async def test_whatever_is_sent_is_answered_or_refused_with_words_that_help(
     async with start_proxy([engine.url]) as proxy:
         seen = await asyncio.to_thread(fuzz, proxy.url, examples)
         assert seen.total() >= examples
-        assert seen[200] > examples / 20, seen
+        assert seen[200] > examples / 40, seen
         assert seen[400] > examples / 20, seen
         turns = await proxy.recorded()
         assert {turn.finish for turn in turns} == {"stop"}
